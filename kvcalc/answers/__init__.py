@@ -1,0 +1,1 @@
+"""One file a command: puts the rooms below together into a report."""

@@ -1,0 +1,1 @@
+"""Names and files become specs."""

@@ -1,0 +1,1 @@
+"""What a model_type says that its keys alone cannot."""

@@ -1,0 +1,1 @@
+"""Typer, one file a command: flags, catalog, answers, render, exit code."""

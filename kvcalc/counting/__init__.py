@@ -1,0 +1,1 @@
+"""Specs become counts: parameters, bytes, operators."""

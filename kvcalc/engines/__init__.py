@@ -1,0 +1,1 @@
+"""How a real engine spends its memory."""

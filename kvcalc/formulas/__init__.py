@@ -1,0 +1,1 @@
+"""The literature as pure functions: no I/O, no classes, nothing from the rest of kvcalc."""

@@ -1,0 +1,1 @@
+"""A report becomes text. One file a format; nothing here computes."""

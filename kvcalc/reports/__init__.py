@@ -1,0 +1,1 @@
+"""Frozen results, one file a command. The JSON schema comes from them."""

@@ -1,0 +1,98 @@
+"""Deployment: how a model is served. Field names are vLLM's flags with underscores."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from kvcalc.specs.base import Frozen, Positive
+from kvcalc.units import parse_bytes, parse_count, parse_gib, parse_number, parse_tokens
+
+
+def _from_text(parse: object, what: str) -> BeforeValidator:
+    def convert(value: object) -> object:
+        return parse(value, what) if isinstance(value, str) else value  # type: ignore[operator]
+
+    return BeforeValidator(convert)
+
+
+def tokens(what: str) -> BeforeValidator:
+    return _from_text(parse_tokens, what)
+
+
+def count(what: str) -> BeforeValidator:
+    return _from_text(parse_count, what)
+
+
+def size(what: str) -> BeforeValidator:
+    return _from_text(parse_bytes, what)
+
+
+def gib(what: str) -> BeforeValidator:
+    return _from_text(parse_gib, what)
+
+
+def number(what: str) -> BeforeValidator:
+    return _from_text(parse_number, what)
+
+
+Engine = Literal["ideal", "vllm", "sglang", "trtllm", "llamacpp"]
+Tokens = Annotated[int, Field(ge=1, le=10**9)]
+Sequences = Annotated[int, Field(ge=1, le=10**7)]
+Ranks = Annotated[int, Field(ge=1, le=4096)]
+Bytes = Annotated[int, Field(ge=0, le=10**15)]
+
+
+class Layout(Frozen):
+    """How one replica is spread over GPUs.
+
+    `data_parallel_size` replicas of attention share the experts when expert parallelism is on (DP attention with EP).
+    """
+
+    tensor_parallel_size: Annotated[Ranks, count("--tensor-parallel-size")] = 1
+    pipeline_parallel_size: Annotated[Ranks, count("--pipeline-parallel-size")] = 1
+    data_parallel_size: Annotated[Ranks, count("--data-parallel-size")] = 1
+    enable_expert_parallel: bool = False
+    decode_context_parallel_size: Annotated[Ranks, count("--decode-context-parallel-size")] = 1
+    num_redundant_experts: Annotated[int, Field(ge=0, le=4096), count("--num-redundant-experts")] = 0
+
+    @property
+    def gpus(self) -> int:
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+
+
+class Deployment(Layout):
+    """A layout, an engine and its settings. None means the engine's own default."""
+
+    engine: Engine = "vllm"
+    engine_version: str | None = None
+    dtype: str = "auto"
+    quantization: str | None = None
+    kv_cache_dtype: str = "auto"
+    mamba_ssm_cache_dtype: str = "auto"
+    block_size: Annotated[Tokens | None, tokens("--block-size")] = None
+    max_model_len: Annotated[Tokens | None, tokens("--max-model-len")] = None
+    max_num_seqs: Annotated[Sequences | None, count("--max-num-seqs")] = None
+    max_num_batched_tokens: Annotated[Tokens | None, tokens("--max-num-batched-tokens")] = None
+    gpu_memory_utilization: Annotated[float | None, Field(gt=0, le=1), number("--gpu-memory-utilization")] = None
+    enable_prefix_caching: bool = True
+    enforce_eager: bool = False
+    num_speculative_tokens: Annotated[int, Field(ge=0, le=64), count("--num-speculative-tokens")] = 0
+    max_loras: Annotated[int, Field(ge=0, le=1024), count("--max-loras")] = 0
+    max_lora_rank: Annotated[int, Field(ge=1, le=4096), count("--max-lora-rank")] = 16
+    kv_memory_bytes: Annotated[Bytes | None, size("--kv-memory")] = None  # per GPU; sets the pool outright
+    overhead_bytes: Annotated[Bytes | None, size("--overhead")] = None  # per GPU; replaces the predicted one
+    cpu_offload_bytes: Annotated[Bytes, gib("--cpu-offload-gb")] = 0
+    swap_space_bytes: Annotated[Bytes, gib("--swap-space")] = 0
+    gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None
+    price_usd_per_hour: Annotated[float | None, Field(gt=0, le=1e6), number("--price")] = None
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(**{name: getattr(self, name) for name in Layout.model_fields})
+
+
+class OperatingPoint(Frozen):
+    """Where bound, estimate and cost are evaluated: `batch` sequences of `context` cached tokens."""
+
+    batch: Positive
+    context: Positive

@@ -1,0 +1,193 @@
+"""ModelSpec: a model as groups of equal layers, each with its mixers, its MLP and its weight tensors.
+
+Two ideas carry everything else. A *mixer* says what one layer keeps for each sequence (its cache or state);
+`counting.cache` turns mixers into a CacheProfile. A *tensor* says its shape, how tensor parallelism divides it and
+how it is stored; parameters, weight bytes, bytes per GPU and the matmuls of a step are all sums over tensors, so no
+family needs a formula of its own.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kvcalc.specs.base import Assumption, Count, Frozen, Positive, Source
+from kvcalc.specs.formats import BF16, WeightFormat
+
+Category = Literal[
+    "embedding", "position", "attention", "indexer", "compressor", "recurrent", "mlp", "experts", "shared_experts",
+    "router", "norm", "head", "vision", "audio", "other",
+]  # fmt: skip
+
+# How tensor parallelism divides a tensor of shape (outputs, inputs):
+#   columns  outputs / tp          rows     inputs / tp
+#   kv       outputs / min(tp, kv heads): replicated once tp > kv heads
+#   vocab    outputs padded to a multiple of 64, then / tp
+#   whole    a copy on every rank
+Split = Literal["columns", "rows", "kv", "vocab", "whole"]
+
+
+class Tensor(Frozen):
+    """One weight tensor (or `copies` equal ones, as the experts of a layer)."""
+
+    name: str  # as in the checkpoint, without the layer prefix: "self_attn.q_proj.weight"
+    shape: tuple[Positive, ...]  # (outputs, inputs) for a matrix
+    category: Category
+    split: Split = "whole"
+    copies: Positive = 1  # experts: one tensor of this shape each
+    matmul: bool = False  # multiplied by the activations of every token that reaches it
+    format: WeightFormat = BF16
+
+    @property
+    def parameters(self) -> int:
+        total = self.copies
+        for size in self.shape:
+            total *= size
+        return total
+
+
+class Indexer(Frozen):
+    """The extra key that sparse attention keeps to choose what it reads (DeepSeek's DSA, block-sparse layers)."""
+
+    heads: Positive
+    head_dim: Positive  # elements cached per token
+    top_k: Positive  # tokens that attention then reads
+    owns_cache: bool = True  # a layer may use another layer's choice
+
+
+class Attention(Frozen):
+    """Softmax attention with its own keys and values."""
+
+    kind: Literal["attention"] = "attention"
+    query_heads: Positive
+    kv_heads: Positive
+    head_dim: Positive
+    v_head_dim: Positive
+    window: Positive | None = None  # tokens kept; None: all
+    chunked: bool = False  # the window is a chunk that starts anew (Llama 4), not a sliding one
+    owns_cache: bool = True  # False: reads an earlier layer's cache (KV sharing)
+    indexer: Indexer | None = None
+
+
+class LatentAttention(Frozen):
+    """Multi-head latent attention: one compressed vector per token instead of keys and values."""
+
+    kind: Literal["latent"] = "latent"
+    query_heads: Positive
+    kv_lora_rank: Positive
+    rope_head_dim: Count
+    nope_head_dim: Positive
+    v_head_dim: Positive
+    q_lora_rank: Positive | None = None
+    indexer: Indexer | None = None
+
+
+class CompressedAttention(Frozen):
+    """DeepSeek-V4: a short window of full vectors beside a compressed history, one vector per `ratio` tokens."""
+
+    kind: Literal["compressed"] = "compressed"
+    query_heads: Positive
+    head_dim: Positive
+    rope_head_dim: Count = 0
+    window: Positive
+    ratio: Count  # 0: the window alone
+    state_elements: Count = 0  # the compressor's running state, fp32
+    indexer: Indexer | None = None  # its keys are compressed by the same ratio
+
+
+class CrossAttention(Frozen):
+    """Attention over an encoder's output: fixed by the encoder's length, nothing per decoded token."""
+
+    kind: Literal["cross"] = "cross"
+    query_heads: Positive
+    kv_heads: Positive
+    head_dim: Positive
+    source_tokens: Positive  # encoder positions, or image tokens
+
+
+class Recurrent(Frozen):
+    """A state of fixed size per sequence: Mamba, gated delta nets, linear attention, RWKV, short convolutions."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    family: str  # mamba1 | mamba2 | gated_delta_net | kda | lightning | short_conv | rg_lru | rwkv | mlstm ...
+    conv_channels: Count = 0
+    conv_kernel: Count = 0  # K columns: K - 1 of them are kept between steps
+    heads: Count = 0  # heads the state divides into under tensor parallelism
+    state_elements: Count = 0
+    state_dtype: str | None = None  # what the config says; None: the engine's rule
+
+
+Mixer = Annotated[
+    Attention | LatentAttention | CompressedAttention | CrossAttention | Recurrent,
+    Field(discriminator="kind"),
+]
+
+
+class DenseMlp(Frozen):
+    kind: Literal["dense"] = "dense"
+    width: Positive
+    gated: bool = True
+
+
+class MoeMlp(Frozen):
+    kind: Literal["moe"] = "moe"
+    experts: Positive
+    top_k: Positive
+    expert_width: Positive
+    shared_width: Count = 0  # all shared experts together
+    gated: bool = True
+
+
+Mlp = Annotated[DenseMlp | MoeMlp, Field(discriminator="kind")]
+
+
+class LayerGroup(Frozen):
+    """Equal layers. `layers` are their indices, so that pipeline stages and ignore lists can find them."""
+
+    layers: tuple[Count, ...]
+    mixers: tuple[Mixer, ...] = ()  # two for a parallel hybrid or a decoder with cross-attention, none for an MLP layer
+    mlp: Mlp | None = None
+    tensors: tuple[Tensor, ...] = ()  # of one layer
+
+    @property
+    def count(self) -> int:
+        return len(self.layers)
+
+
+class Tower(Frozen):
+    """A part beside the text decoder: vision or audio tower, projector, encoder."""
+
+    name: str
+    kind: Literal["vision", "audio", "encoder", "other"]
+    hidden: Positive | None = None
+    width: Positive | None = None  # MLP width
+    layers: Count = 0
+    tensors: tuple[Tensor, ...] = ()  # of the whole tower
+
+
+class ModelSpec(Frozen):
+    """Everything kvcalc knows about a model. Read it with `catalog`; never build numbers from its name."""
+
+    name: str
+    family: str  # the config's model_type
+    hidden: Positive
+    vocab: Positive
+    max_context: Positive | None = None  # None: no limit (a pure recurrent model)
+    dtype: str = "bf16"  # of the weights that no quantization covers, and of activations
+    tied_embeddings: bool = False
+    parallel_residual: bool = False  # attention and MLP side by side: one all-reduce a layer instead of two
+    groups: tuple[LayerGroup, ...]
+    tensors: tuple[Tensor, ...] = ()  # outside the layers: embedding, final norm, head
+    mtp: tuple[LayerGroup, ...] = ()  # multi-token-prediction layers: in the file, idle without speculation
+    towers: tuple[Tower, ...] = ()
+    quantization: str | None = None  # the checkpoint's scheme, in words
+    kv_cache_dtype: str | None = None  # what the checkpoint says of its cache: honoured by `auto`
+    state_dtype: str | None = None  # what the config says of recurrent state
+    rope_dim: Count = 0  # width of the rotary table that engines keep
+    weight_file_bytes: int | None = None  # exact, from safetensors or GGUF headers; None: counted from tensors
+    file_parameters: int | None = None  # exact, from headers
+    assumptions: tuple[Assumption, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def layers(self) -> int:
+        return sum(group.count for group in self.groups)

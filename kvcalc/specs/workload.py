@@ -1,0 +1,25 @@
+"""Workload: what users ask of the server. None means not said."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from kvcalc.specs.base import Frozen
+from kvcalc.specs.deployment import Sequences, Tokens, count, tokens
+from kvcalc.units import parse_seconds
+
+
+def _seconds(what: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: parse_seconds(value, what) if isinstance(value, str) else value)
+
+
+class Workload(Frozen):
+    """Lengths in tokens, times in seconds."""
+
+    context: Annotated[Tokens | None, tokens("--context")] = None
+    batch: Annotated[Sequences | None, count("--batch")] = None
+    input_len: Annotated[Tokens | None, tokens("--input-len")] = None
+    output_len: Annotated[Tokens | None, tokens("--output-len")] = None
+    concurrency: Annotated[Sequences | None, count("--concurrency")] = None
+    ttft_s: Annotated[float | None, Field(gt=0), _seconds("--ttft")] = None
+    tpot_s: Annotated[float | None, Field(gt=0), _seconds("--tpot")] = None

@@ -1,0 +1,1 @@
+"""Operators and a GPU become bounds and an estimate."""

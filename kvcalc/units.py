@@ -1,0 +1,221 @@
+"""Parse and format quantities. The only module that multiplies a prefix (k, Ki, GB, GiB).
+
+Inside kvcalc every quantity is in base units: bytes, seconds, FLOP/s, tokens.
+"""
+
+import re
+from fractions import Fraction
+
+from kvcalc.errors import KvcalcError
+
+DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+GIB = BINARY["Gi"]
+MIB = BINARY["Mi"]
+KIB = BINARY["Ki"]
+GB = DECIMAL["G"]
+MICROSECOND = 1e-6
+MILLISECOND = 1e-3
+
+# As vLLM reads a number of tokens: a small letter is a power of ten, a capital one a power of two.
+_TOKEN_PREFIXES = {
+    "": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
+    "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40,
+}  # fmt: skip
+_TIMES = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6),
+          "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
+_NUMBER = re.compile(r"(\d+(?:_\d{3})*(?:\.\d+)?)\s*([a-zA-Zµ]*)\Z")
+_LARGEST = 10**18  # beyond any quantity this program is about; keeps int() and float() quick and finite
+
+
+def _split(text: str, what: str, hint: str) -> tuple[Fraction, str]:
+    cleaned = text.strip().replace(",", "") if re.fullmatch(r"\s*\d{1,3}(,\d{3})+\D*", text) else text.strip()
+    match = _NUMBER.match(cleaned) if len(cleaned) <= 40 else None
+    if match is None:
+        raise KvcalcError(f"{what}: cannot read {_shown(text)}", hint=hint)
+    number = Fraction(match[1].replace("_", ""))
+    if number > _LARGEST:
+        raise KvcalcError(f"{what}: {_shown(text)} is out of range", hint=hint)
+    return number, match[2]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def parse_tokens(text: str, what: str = "tokens") -> int:
+    """Read a number of tokens as vLLM does: `8192`, `8k` = 8,000, `8K` = 8,192, `25.6k` = 25,600.
+
+    A fraction of a power of two (`8.5K`) is refused, because nobody agrees on what it means.
+
+    >>> parse_tokens("8k"), parse_tokens("8K"), parse_tokens("25.6k")
+    (8000, 8192, 25600)
+    """
+    hint = "write a whole number, with k = 1,000 or K = 1,024: 8192, 8k, 8K, 25.6k"
+    number, prefix = _split(text, what, hint)
+    if prefix not in _TOKEN_PREFIXES:
+        raise KvcalcError(f"{what}: unknown unit {_shown(prefix)} in {_shown(text)}", hint=hint)
+    if prefix.isupper() and number.denominator != 1:
+        raise KvcalcError(f"{what}: {_shown(text)} mixes a fraction with a power of two", hint=hint)
+    value = number * _TOKEN_PREFIXES[prefix]
+    if value.denominator != 1:
+        raise KvcalcError(f"{what}: {_shown(text)} is not a whole number of tokens", hint=hint)
+    if value > _LARGEST:
+        raise KvcalcError(f"{what}: {_shown(text)} is out of range", hint=hint)
+    return int(value)
+
+
+def parse_bytes(text: str, what: str = "size") -> int:
+    """Read a size in bytes; the unit is required, and GB is not GiB.
+
+    >>> parse_bytes("50GB"), parse_bytes("50 GiB"), parse_bytes("512B")
+    (50000000000, 53687091200, 512)
+    """
+    hint = "give a number with its unit: 80GB (decimal) or 80GiB (binary)"
+    number, unit = _split(text, what, hint)
+    prefix = unit[:-1] if unit.endswith("B") else None
+    factors = DECIMAL | BINARY | {"K": None}
+    if prefix is None or factors.get(prefix) is None:
+        missing = "has no unit" if unit == "" else f"has an unknown unit {_shown(unit)}"
+        raise KvcalcError(f"{what}: {_shown(text)} {missing}", hint=hint)
+    factor = factors[prefix]
+    assert factor is not None
+    value = number * factor
+    if value > _LARGEST:
+        raise KvcalcError(f"{what}: {_shown(text)} is out of range", hint=hint)
+    return int(value)
+
+
+def parse_gib(text: str, what: str = "size") -> int:
+    """Read a size that vLLM takes as a bare number of GiB (`--cpu-offload-gb`, `--swap-space`).
+
+    >>> parse_gib("4") == 4 * 2**30
+    True
+    """
+    number, unit = _split(text, what, "give a bare number of GiB, as vLLM takes it: 4")
+    if unit:
+        return parse_bytes(text, what)
+    return int(number * GIB)
+
+
+def parse_seconds(text: str, what: str = "time") -> float:
+    """Read a time; the unit is required.
+
+    >>> parse_seconds("50ms"), parse_seconds("1s")
+    (0.05, 1.0)
+    """
+    hint = "give a number with its unit: 50ms, 1s, 2min"
+    number, unit = _split(text, what, hint)
+    if unit not in _TIMES:
+        missing = "has no unit" if unit == "" else f"has an unknown unit {_shown(unit)}"
+        raise KvcalcError(f"{what}: {_shown(text)} {missing}", hint=hint)
+    return float(number * _TIMES[unit])
+
+
+def parse_count(text: str, what: str = "count") -> int:
+    """Read a whole number of things: sequences, GPUs, draft tokens.
+
+    >>> parse_count("1,024")
+    1024
+    """
+    hint = "write a whole number, such as 8"
+    number, unit = _split(text, what, hint)
+    if unit or number.denominator != 1:
+        raise KvcalcError(f"{what}: {_shown(text)} is not a whole number", hint=hint)
+    return int(number)
+
+
+def parse_number(text: str, what: str = "number") -> float:
+    """Read a plain number: a fraction, a price.
+
+    >>> parse_number("0.92")
+    0.92
+    """
+    hint = "write a plain number, such as 0.9"
+    number, unit = _split(text, what, hint)
+    if unit:
+        raise KvcalcError(f"{what}: {_shown(text)} is not a plain number", hint=hint)
+    return float(number)
+
+
+def _scaled(value: float, factors: dict[str, int], digits: int) -> tuple[str, str]:
+    name, factor = "", 1
+    for prefix, size in factors.items():
+        if abs(value) >= size:
+            name, factor = prefix, size
+    number = value / factor
+    whole = factor == 1 and float(value).is_integer()
+    return (f"{number:,.0f}" if whole else f"{number:,.{digits}f}"), name
+
+
+def format_bytes(value: float, digits: int = 2) -> str:
+    """Binary prefixes: what a GPU's memory and an engine's log speak.
+
+    >>> format_bytes(131072), format_bytes(16060522496), format_bytes(0)
+    ('128.00 KiB', '14.96 GiB', '0 B')
+    """
+    number, prefix = _scaled(value, {"": 1, **BINARY}, digits)
+    return f"{number} {prefix}B"
+
+
+def format_decimal_bytes(value: float, digits: int = 1) -> str:
+    """Decimal prefixes: what a vendor's data sheet and a bandwidth speak.
+
+    >>> format_decimal_bytes(16060522496), format_decimal_bytes(3.35e12, 2)
+    ('16.1 GB', '3.35 TB')
+    """
+    number, prefix = _scaled(value, DECIMAL, digits)
+    return f"{number} {prefix}B"
+
+
+def format_si(value: float, unit: str, digits: int = 1) -> str:
+    """A quantity with a decimal prefix.
+
+    >>> format_si(989e12, "FLOP/s", 0)
+    '989 TFLOP/s'
+    """
+    number, prefix = _scaled(value, DECIMAL, digits)
+    return f"{number} {prefix}{unit}"
+
+
+def format_count(value: float) -> str:
+    """A number with thousands separated.
+
+    >>> format_count(381469)
+    '381,469'
+    """
+    return f"{value:,.0f}"
+
+
+def format_parameters(value: float) -> str:
+    """A parameter count the way people say it.
+
+    >>> format_parameters(8030261248), format_parameters(134515008)
+    ('8.03 B', '134.52 M')
+    """
+    for name, factor in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= factor:
+            return f"{value / factor:,.2f} {name}"
+    return f"{value:,.0f}"
+
+
+def format_seconds(value: float, digits: int = 2) -> str:
+    """A time in the unit that suits it.
+
+    >>> format_seconds(0.00992), format_seconds(0.82), format_seconds(4.2e-6)
+    ('9.92 ms', '820.00 ms', '4.20 µs')
+    """
+    if value >= 1:
+        return f"{value:,.{digits}f} s"
+    if value >= MILLISECOND:
+        return f"{value / MILLISECOND:.{digits}f} ms"
+    return f"{value / MICROSECOND:.{digits}f} µs"
+
+
+def format_usd(value: float) -> str:
+    """Money per million tokens or per hour.
+
+    >>> format_usd(1.19), format_usd(0.0372)
+    ('$1.19', '$0.037')
+    """
+    return f"${value:,.2f}" if value >= 0.1 else f"${value:.3f}"
