@@ -1,0 +1,127 @@
+"""What a pool holds: the one answer that every engine gives, in the engine's own blocks.
+
+A pool is cut into equal blocks. A sequence takes some blocks from each pool, by the rules of the groups of layers that
+share it; it fits while every pool has them. vLLM has one pool, SGLang up to three (full, sliding, state).
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from kvcalc.specs.base import Frozen
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.model import ModelSpec
+
+
+class Group(Frozen):
+    """Layers that are given blocks together; one block holds `block_size` tokens of each of them.
+
+    A sequence of C tokens takes `fixed_blocks + ceil(min(C, most_tokens) / block_size) + extra_blocks` blocks; a group
+    that holds only a state has `block_size` None.
+    """
+
+    kind: str  # full | sliding | chunked | latent | state ...
+    layers: int  # that really exist: padding is not counted
+    page_bytes: int  # of one layer and one block
+    block_size: int | None = None  # tokens
+    most_tokens: int | None = None  # what a window (and the tokens in flight beside it) can ever keep
+    extra_blocks: int = 0  # a window rarely starts at a block's first token
+    fixed_blocks: int = 0  # state, whatever the length
+
+    def blocks(self, context: int) -> int:
+        if self.block_size is None:
+            return self.fixed_blocks
+        tokens = context if self.most_tokens is None else min(context, self.most_tokens)
+        return self.fixed_blocks + -(-tokens // self.block_size) + self.extra_blocks
+
+
+class Pool(Frozen):
+    """`num_blocks` equal blocks, of which `unusable_blocks` are never given to a sequence."""
+
+    num_blocks: int
+    block_bytes: int  # of all layers, padding included
+    groups: tuple[Group, ...]
+    unusable_blocks: int = 0
+
+    def blocks(self, context: int) -> int:
+        """Blocks of one sequence of `context` tokens."""
+        return sum(group.blocks(context) for group in self.groups)
+
+    def concurrency(self, context: int) -> Fraction | None:
+        """Sequences of this length, fractions counted; None: no limit."""
+        needed = self.blocks(context)
+        return Fraction(self.num_blocks, needed) if needed else None
+
+    def max_batch(self, context: int) -> int | None:
+        needed = self.blocks(context)
+        return max(0, self.num_blocks - self.unusable_blocks) // needed if needed else None
+
+
+class Capacity(Frozen):
+    """What the cache of one replica holds, given its pool on each GPU."""
+
+    pools: tuple[Pool, ...]
+    pool_bytes: int  # given, per GPU of the fullest rank
+    kv_cache_size_tokens: int | None  # as the engine prints it; None: the model keeps nothing per token
+    max_model_len: int | None = None
+    rule: str = ""  # which printing rule, and the versions it holds for
+    rounding: str = ""  # what the engine adds to the mathematics, in words
+
+    @property
+    def num_blocks(self) -> int:
+        return self.pools[0].num_blocks if self.pools else 0
+
+    @property
+    def block_bytes(self) -> int:
+        return self.pools[0].block_bytes if self.pools else 0
+
+    @property
+    def block_size(self) -> int | None:
+        """Tokens in one block of the layers that grow; the smallest where groups differ."""
+        sizes = [group.block_size for pool in self.pools for group in pool.groups if group.block_size]
+        return min(sizes, default=None)
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(pool.num_blocks * pool.block_bytes for pool in self.pools)
+
+    def max_concurrency(self, max_model_len: int | None = None) -> float | None:
+        """Sequences of max_model_len that fit, fractions counted, as engines print it; None: no limit."""
+        length = max_model_len or self.max_model_len
+        found = [pool.concurrency(length or 1) for pool in self.pools]
+        return min((float(one) for one in found if one is not None), default=None)
+
+    def max_batch(self, context: int) -> int | None:
+        """Whole sequences of `context` tokens that fit together; None: no limit."""
+        found = [pool.max_batch(context) for pool in self.pools]
+        return min((one for one in found if one is not None), default=None)
+
+    def needed_bytes(self, max_model_len: int | None = None) -> int:
+        """Bytes per GPU that one sequence of max_model_len takes, in whole blocks."""
+        length = max_model_len or self.max_model_len or 1
+        return sum(pool.blocks(length) * pool.block_bytes for pool in self.pools)
+
+    def estimated_max_model_len(self, limit: int) -> int:
+        """The longest single sequence that fits, at most `limit`; 0: none. Found by halving, as vLLM does."""
+        low, high = 0, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if all(pool.blocks(middle) <= pool.num_blocks for pool in self.pools):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def tightest(stages: Sequence[Capacity]) -> Capacity:
+    """Of the pipeline's stages, the one whose pool holds the least: every rank takes the minimum of blocks."""
+
+    def held(one: Capacity) -> float:
+        concurrency = one.max_concurrency()
+        return float("inf") if concurrency is None else concurrency
+
+    return min(stages, key=held)
+
+
+def length_of(model: ModelSpec, deployment: Deployment) -> int | None:
+    """max_model_len, else the model's own maximum; None: neither."""
+    return deployment.max_model_len or model.max_context
