@@ -1,0 +1,140 @@
+"""Model cards: one TOML file a model, with the keys of its config.json and a source on each number.
+
+    name = "llama-3-8b"                     the file is llama-3-8b.toml
+    title = "Llama 3 8B"
+    hub = "meta-llama/Meta-Llama-3-8B"
+    aliases = ["meta-llama/Meta-Llama-3-8B-Instruct"]    same shape
+    explicit_null = ["sliding_window"]      keys that the config sets to null (TOML has none, and absent is not null)
+    [source]                                where the config was read
+    [config]                                as in config.json, the keys that decide shape, cache and weights
+    [published.parameters]                  counts by others: value, source
+
+A card never holds kvcalc's own output: the tests compare what is published with what kvcalc counts.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from kvcalc.catalog.data import data_dir, read_toml
+from kvcalc.catalog.names import did_you_mean
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import Count, Frozen, Source
+from kvcalc.specs.model import ModelSpec
+
+LISTING = "`kvcalc models` lists the cards; a Hub id has the form owner/name"
+_HEAD_BYTES = 2000  # name, hub and aliases come first in a card
+
+
+class Published(Frozen):
+    """A count that somebody else made."""
+
+    value: Count
+    source: str
+
+
+class Card(Frozen):
+    """One model: either the keys of its `config.json`, or a whole `spec` (a model that no config describes)."""
+
+    name: str
+    title: str
+    hub: str | None = None
+    aliases: tuple[str, ...] = ()  # other Hub ids of the same shape
+    explicit_null: tuple[str, ...] = ()
+    source: Source
+    config: dict[str, Any] | None = None
+    hf_quant_config: dict[str, Any] | None = None
+    spec: dict[str, Any] | None = None
+    published: dict[str, Published] = Field(default={})
+
+    @model_validator(mode="after")
+    def _one_description(self) -> "Card":
+        if (self.config is None) == (self.spec is None):
+            raise ValueError("give either [config] (keys of config.json) or [spec] (a model in kvcalc's own terms)")
+        return self
+
+
+def card_names() -> list[str]:
+    """The names of all cards, sorted; no card is parsed."""
+    return sorted(path.stem for path in data_dir("model_cards").glob("*.toml"))
+
+
+def find_card(name: str) -> Card | None:
+    """The card of this name, Hub id or alias; None if there is none. Only the card that is found is parsed."""
+    wanted = name.lower()
+    folder = data_dir("model_cards")
+    if wanted in card_names():
+        return read_card(folder / f"{wanted}.toml")
+    if "/" not in name:
+        return None
+    quoted = f'"{wanted}"'.encode()
+    for path in sorted(folder.glob("*.toml")):
+        with path.open("rb") as file:
+            if quoted not in file.read(_HEAD_BYTES).lower():
+                continue
+        card = read_card(path)
+        if wanted in {alias.lower() for alias in (card.hub or "", *card.aliases)}:
+            return card
+    return None
+
+
+def read_card(path: Path) -> Card:
+    """A card from a file: kvcalc's own, or a user's TOML of the same form.
+
+    Raises:
+        KvcalcError: not TOML, or a key that a card does not have; the first mistake is named.
+    """
+    data = read_toml(path, "model card")
+    data.setdefault("name", path.stem)
+    data.setdefault("title", data["name"])
+    data.setdefault("source", {"what": str(path)})
+    try:
+        card = Card.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the card"
+        raise KvcalcError(
+            f"model card {path}: {where}: {first['msg'].removeprefix('Value error, ')}",
+            hint="the form is described in docs/how-to/model-sources.md",
+        ) from error
+    if card.config is not None:
+        for dotted in card.explicit_null:
+            _set_null(card.config, dotted, path)
+    return card
+
+
+def _set_null(config: dict[str, Any], dotted: str, path: Path) -> None:
+    *parents, key = dotted.split(".")
+    place = config
+    for parent in parents:
+        inner = place.get(parent)
+        if not isinstance(inner, dict):
+            raise KvcalcError(f"model card {path}: explicit_null names {dotted}, but {parent} is no table of [config]",
+                              hint="name a key of [config], with dots for nested tables")  # fmt: skip
+        place = inner
+    place[key] = None
+
+
+def spec_of(card: Card) -> ModelSpec:
+    """The ModelSpec that a card spells out in its [spec]."""
+    assert card.spec is not None
+    given = {"name": card.name, "family": "spec", "sources": [card.source.model_dump()]} | card.spec
+    for part in ("groups", "mtp"):
+        for group in given.get(part, []):
+            if isinstance(group, dict) and isinstance(group.get("layers"), int):
+                group["layers"] = list(range(group["layers"])) if 0 <= group["layers"] <= 10_000 else group["layers"]
+    try:
+        return ModelSpec.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise KvcalcError(
+            f"model card {card.name}: spec.{where}: {first['msg']}",
+            hint="[spec] takes the fields of kvcalc.specs.model.ModelSpec",
+        ) from error
+
+
+def missing_card(name: str) -> KvcalcError:
+    """The error for a name that is neither a card nor anything else."""
+    return KvcalcError(f"unknown model {name[:100]!r}", hint=did_you_mean(name, card_names(), LISTING))
