@@ -36,9 +36,16 @@ class Tensor(Frozen):
     copies: Positive = 1  # experts: one tensor of this shape each
     matmul: bool = False  # multiplied by the activations of every token that reaches it
     format: WeightFormat = BF16
+    buffer: bool = False  # stored in the file, yet no parameter: a router's correction bias, a table of ids
+
+    @property
+    def module(self) -> str:
+        """The module that holds it: what ignore lists of quantization schemes name."""
+        return self.name.rsplit(".", 1)[0] if self.name.endswith((".weight", ".bias")) else self.name
 
     @property
     def parameters(self) -> int:
+        """Elements, of all copies. A buffer has elements too; counts of parameters leave buffers out."""
         total = self.copies
         for size in self.shape:
             total *= size
@@ -147,10 +154,15 @@ class LayerGroup(Frozen):
     mixers: tuple[Mixer, ...] = ()  # two for a parallel hybrid or a decoder with cross-attention, none for an MLP layer
     mlp: Mlp | None = None
     tensors: tuple[Tensor, ...] = ()  # of one layer
+    prefix: str = "model.layers"  # of the layers' names in the checkpoint
 
     @property
     def count(self) -> int:
         return len(self.layers)
+
+    def path(self, layer: int, tensor: Tensor) -> str:
+        """A tensor's module in the checkpoint: `model.layers.3.self_attn.q_proj`. Ignore lists match on it."""
+        return f"{self.prefix}.{layer}.{tensor.module}"
 
 
 class Tower(Frozen):

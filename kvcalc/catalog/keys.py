@@ -1,0 +1,186 @@
+"""Read the keys of a config.json: nesting, aliases, absent against null, types; and remember what was read.
+
+An absent key means what its class declares (`defaults`); an explicit null means "none", so it reads as None and never
+as the class default. Every reading method takes the aliases of one quantity, the first present one wins.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from kvcalc.errors import KvcalcError
+
+Json = Mapping[str, object]
+MOST_ENTRIES = 10_000  # of a list in a config: no model has that many layers
+_MISSING = object()
+
+
+def shown(value: object) -> str:
+    """A value for an error message: short whatever was put in."""
+    if isinstance(value, bool) or value is None:
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a number of more than 30 digits"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:37] + "...")
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, list | tuple) else "something else"
+
+
+class Keys:
+    """One object of a config and what its class declares for the keys it leaves out."""
+
+    def __init__(self, values: object, where: str = "", defaults: Json | None = None) -> None:
+        if not isinstance(values, Mapping):
+            what = where or "the config"
+            raise KvcalcError(
+                f"{what} is {shown(values)}, not an object", hint="give the config.json of a model: { ... }"
+            )
+        self._values = values
+        self._defaults: Json = defaults or {}
+        self._where = where
+        self._read: set[str] = set()
+
+    def with_defaults(self, defaults: Json) -> "Keys":
+        """The same keys, with what its class declares for absent ones; what was read stays remembered."""
+        other = Keys(self._values, self._where, defaults)
+        other._read = self._read
+        return other
+
+    # What is there --------------------------------------------------------------------------------------------------
+
+    def path(self, name: str) -> str:
+        """How an error message names a key: `text_config.hidden_size`."""
+        return f"{self._where}.{name}" if self._where else name
+
+    def has(self, *names: str) -> bool:
+        """Whether the config itself says one of these keys, and not null."""
+        return any(self._values.get(name) is not None for name in names)
+
+    def given(self, *names: str) -> bool:
+        """Whether the config itself says one of these keys, be it null."""
+        return any(name in self._values for name in names)
+
+    def names(self) -> Iterable[str]:
+        return (name for name in self._values if isinstance(name, str))
+
+    def unread(self) -> list[str]:
+        """Keys of the config that nothing has asked for yet."""
+        return [name for name in self.names() if name not in self._read]
+
+    def ignore(self, *names: str) -> None:
+        """Mark keys as understood without a value being needed."""
+        self._read.update(names)
+
+    def raw(self, *names: str, default: object = None) -> object:
+        """The value as it stands, of the first name present; else what the class declares; else `default`."""
+        self._read.update(names)
+        for name in names:
+            if name in self._values:
+                return self._values[name]
+        for name in names:
+            if name in self._defaults:
+                return self._defaults[name]
+        return default
+
+    def _found(self, names: Sequence[str]) -> str:
+        return self.path(next((name for name in names if name in self._values), names[0]))
+
+    def error(self, names: Sequence[str], value: object, wanted: str) -> KvcalcError:
+        return KvcalcError(f"{self._found(names)} is {shown(value)}, not {wanted}", hint="correct it in the config")
+
+    # Typed ----------------------------------------------------------------------------------------------------------
+
+    def integer(self, *names: str, default: int | None = None, least: int = 1, most: int = 10**8) -> int | None:
+        """A whole number between `least` and `most`, or None where it is null or said nowhere."""
+        value = self.raw(*names, default=default)
+        return None if value is None else self._whole(names, value, least, most)
+
+    def need(self, *names: str, least: int = 1, most: int = 10**8) -> int:
+        """A whole number that the model cannot be read without."""
+        value = self.integer(*names, least=least, most=most)
+        if value is None:
+            others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
+            raise KvcalcError(
+                f"the config has no {self.path(names[0])}{others}",
+                hint="is this a language model's config.json? add the key if it was left out",
+            )
+        return value
+
+    def count(self, *names: str, default: int = 0, most: int = 10**8) -> int:
+        """A whole number that may be nought; null means nought."""
+        return self.integer(*names, default=default, least=0, most=most) or 0
+
+    def flag(self, *names: str, default: bool = False) -> bool:
+        """true or false; null means false."""
+        value = self.raw(*names, default=default)
+        if value is None:
+            return False
+        if not isinstance(value, bool):
+            raise self.error(names, value, "true or false")
+        return value
+
+    def number(self, *names: str, default: float | None = None, least: float = 0, most: float = 1e12) -> float | None:
+        """A finite number between `least` and `most`, or None."""
+        value = self.raw(*names, default=default)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise self.error(names, value, f"a number between {least:g} and {most:g}")
+        return float(value)
+
+    def text(self, *names: str, default: str | None = None) -> str | None:
+        value = self.raw(*names, default=default)
+        if value is None:
+            return None
+        if not isinstance(value, str) or len(value) > 1000:
+            raise self.error(names, value, "a short text")
+        return value
+
+    def integers(self, *names: str, least: int = 0, most: int = 10**8) -> list[int] | None:
+        """A list of whole numbers, or None."""
+        entries = self._entries(names)
+        return None if entries is None else [self._whole(names, entry, least, most) for entry in entries]
+
+    def texts(self, *names: str) -> list[str] | None:
+        """A list of texts, or None."""
+        entries = self._entries(names)
+        if entries is None:
+            return None
+        for entry in entries:
+            if not isinstance(entry, str) or len(entry) > 1000:
+                raise self.error(names, entry, "a list of texts")
+        return [str(entry) for entry in entries]
+
+    def child(self, *names: str) -> "Keys | None":
+        """A nested object, or None where there is none."""
+        value = self.raw(*names)
+        return None if value is None else Keys(value, self._found(names))
+
+    def children(self, *names: str) -> list["Keys"] | None:
+        """A list of nested objects, or None."""
+        entries = self._entries(names)
+        if entries is None:
+            return None
+        return [Keys(entry, f"{self._found(names)}[{index}]") for index, entry in enumerate(entries)]
+
+    def _entries(self, names: Sequence[str]) -> list[object] | None:
+        value = self.raw(*names)
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple):
+            raise self.error(names, value, "a list")
+        if len(value) > MOST_ENTRIES:
+            size = f"{len(value)} entries, more than {MOST_ENTRIES}"
+            raise KvcalcError(f"{self._found(names)} has {size}", hint="is the config damaged?")
+        return list(value)
+
+    def _whole(self, names: Sequence[str], value: object, least: int, most: int) -> int:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+            whole = True  # 4096.0, as some writers of JSON put it
+        if not whole or not least <= value <= most:  # type: ignore[operator]
+            raise self.error(names, value, f"a whole number between {least} and {most}")
+        return int(value)  # type: ignore[call-overload, no-any-return]
