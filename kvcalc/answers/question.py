@@ -1,0 +1,53 @@
+"""From what the user typed to specs: the same for a command line, a budget file and a sweep."""
+
+from typing import Any
+
+from kvcalc.catalog.gpus import load_gpu
+from kvcalc.catalog.models import load_model
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.checked import checked
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.workload import Workload
+
+
+class Question(Frozen):
+    """A model, where and how it is served, and what is asked of it."""
+
+    model: ModelSpec
+    gpu: GpuSpec | None
+    deployment: Deployment
+    workload: Workload
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return self.model.assumptions
+
+    @property
+    def the_gpu(self) -> GpuSpec:
+        if self.gpu is None:
+            raise KvcalcError("no GPU given", hint="name one with --gpu; `kvcalc gpus` lists them")
+        return self.gpu
+
+
+def ask(model: str, flags: dict[str, Any], engine: str = "vllm") -> Question:
+    """The question that a model's name and raw flags pose. `engine` is the default one."""
+    left = dict(flags)
+    gpu_name = left.pop("gpu", None)
+    workload = checked(Workload, {name: left.pop(name) for name in Workload.model_fields if name in left})
+    deployment = checked(Deployment, {"engine": engine, **left})
+    gpu = load_gpu(gpu_name) if gpu_name is not None else None
+    return Question(model=stored_as(load_model(model), deployment), gpu=gpu, deployment=deployment, workload=workload)
+
+
+def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
+    """The model with the element type and the quantization that the deployment asks for."""
+    from kvcalc.catalog.quantization import redtype, requantize
+
+    if deployment.dtype != "auto":
+        model = redtype(model, deployment.dtype)
+    if deployment.quantization is not None:
+        model = requantize(model, deployment.quantization)
+    return model

@@ -1,0 +1,114 @@
+"""The command line as a whole: which commands exist, and how every ending looks.
+
+Only the module of the command that was asked for is imported; the others stand in the list with their one line.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from kvcalc.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, KvcalcError
+
+# name → the question it answers, in the order of a user's day
+COMMANDS = {
+    "size": "Does it fit, how many users, how fast, what binds, what it costs.",
+    "kv": "What one token and one sequence of cache cost, by kind of layer.",
+    "step": "One decode step taken apart: bytes, FLOPs, bounds, per operator.",
+    "curve": "Throughput against speed per user, over batch or context.",
+    "models": "The model cards: parameters, weights, cache, and their sources.",
+    "gpus": "The GPU specs, with the source of each number.",
+}
+
+MAIN_HELP = """Capacity, speed and cost of an LLM deployment.
+
+\b
+  kvcalc size llama-3-8b --gpu h100-sxm
+  kvcalc size meta-llama/Llama-3.1-70B --gpu h100-sxm -tp 4 --kv-cache-dtype fp8
+  kvcalc kv llama-3-8b gemma-3-27b deepseek-v3
+  kvcalc step llama-3-8b --gpu h100-sxm --batch 64 --context 2048 --explain
+
+MODEL is a card's name, a Hugging Face id, a folder, a config.json, a .gguf or a TOML.
+"""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; returns the exit code and never lets a traceback out (unless KVCALC_DEBUG=1)."""
+    if os.environ.get("KVCALC_DEBUG") == "1":
+        return _run(argv)
+    try:
+        return _run(argv)
+    except KvcalcError as error:
+        return fail(error.message, error.hint)
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nothing is left to say, and nothing may be said at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except (OSError, MemoryError, RecursionError) as error:
+        return fail(f"{type(error).__name__}: {error}", "KVCALC_DEBUG=1 shows where it happened")
+
+
+def fail(message: str, hint: str) -> int:
+    """One `error:` line, one `hint:` line, exit code 2."""
+    print(f"error: {one_line(message)}\nhint: {one_line(hint)}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _run(argv: Sequence[str]) -> int:
+    try:
+        code = build_app(argv)(list(argv), prog_name="kvcalc", standalone_mode=False)
+    except Exception as error:
+        # Typer's usage errors: their class moved between versions, what they carry did not.
+        if not hasattr(error, "format_message"):
+            if type(error).__name__ == "Abort":
+                raise KeyboardInterrupt from error
+            raise
+        raise KvcalcError(error.format_message(), hint=_usage_hint(error)) from error
+    sys.stdout.flush()
+    return code if isinstance(code, int) else EXIT_OK
+
+
+def _usage_hint(error: Any) -> str:
+    path = getattr(getattr(error, "ctx", None), "command_path", "kvcalc")
+    return f"`{path} --help` shows what it takes"
+
+
+def build_app(argv: Sequence[str]) -> Callable[..., Any]:
+    wanted = next((word for word in argv if not word.startswith("-")), None)
+    completing = any(name.startswith("_KVCALC_COMPLETE") for name in os.environ)
+    app = typer.Typer(
+        help=MAIN_HELP,
+        rich_markup_mode=None,  # plain help starts twice as fast
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_root)
+    for name, line in COMMANDS.items():
+        function = import_module(f"kvcalc.cli.{name}").command if completing or name == wanted else _not_loaded
+        app.command(name, short_help=line)(function)
+    return typer.main.get_command(app)
+
+
+def _not_loaded() -> None:
+    raise AssertionError("only the command that was asked for is called")
+
+
+def _root(
+    version: bool = typer.Option(False, "--version", "-V", is_eager=True, help="Print the version and exit."),
+) -> None:
+    if version:
+        from kvcalc import __version__
+
+        print(f"kvcalc {__version__}")
+        raise typer.Exit

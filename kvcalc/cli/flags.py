@@ -1,0 +1,97 @@
+"""The flags that commands share, as a table. Values are read as text and parsed by the specs, so that a command line
+and a budget file mean the same.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag: the field it fills, its spellings, and its line of help."""
+
+    field: str
+    names: tuple[str, ...]
+    metavar: str | None  # None: a switch without a value
+    help: str
+    panel: str
+    kind: Literal["text", "switch", "bool", "texts"] = "text"  # texts: may be repeated
+
+
+def _text(panel: str, field: str, names: str, metavar: str, help: str) -> Flag:
+    return Flag(field, tuple(names.split()), metavar, help, panel)
+
+
+def _switch(panel: str, field: str, names: str, help: str) -> Flag:
+    return Flag(field, tuple(names.split()), None, help, panel, kind="switch")
+
+
+GPU = (_text("Where", "gpu", "--gpu", "GPU", "A spec's name, an alias or a TOML: h100-sxm. `kvcalc gpus` lists them."),)
+
+LAYOUT = (
+    _text("Layout", "tensor_parallel_size", "--tensor-parallel-size -tp", "N", "GPUs that share each layer."),
+    _text("Layout", "pipeline_parallel_size", "--pipeline-parallel-size -pp", "N", "Stages of layers."),
+    _text("Layout", "data_parallel_size", "--data-parallel-size -dp", "N", "Replicas."),
+    _switch("Layout", "enable_expert_parallel", "--enable-expert-parallel", "Whole experts on each GPU."),
+    _text(
+        "Layout",
+        "decode_context_parallel_size",
+        "--decode-context-parallel-size -dcp",
+        "N",
+        "GPUs that share each sequence's cache.",
+    ),
+    _text("Layout", "num_redundant_experts", "--num-redundant-experts", "N", "Extra copies of busy experts."),
+    _text("Layout", "gpus_per_node", "--gpus-per-node", "N", "Default: from the GPU's spec."),
+)
+
+ENGINE = (
+    _text("Engine", "engine", "--engine", "NAME", "ideal, vllm (default), sglang, trtllm or llamacpp."),
+    _text("Engine", "engine_version", "--engine-version", "X.Y", "Rules of this version. Default: the newest known."),
+    _text("Engine", "max_model_len", "--max-model-len", "TOKENS", "8192, 8k = 8,000, 8K = 8,192. Default: the model's."),
+    _text("Engine", "max_num_seqs", "--max-num-seqs", "N", "Sequences in a step, at most."),
+    _text("Engine", "max_num_batched_tokens", "--max-num-batched-tokens", "TOKENS", "Tokens in a step, at most."),
+    _text("Engine", "block_size", "--block-size", "TOKENS", "Tokens in a cache block. Default: the engine's."),
+    _switch(
+        "Engine",
+        "enable_prefix_caching",
+        "--enable-prefix-caching/--no-enable-prefix-caching",
+        "On by default, as in vLLM.",
+    ),
+    _switch("Engine", "enforce_eager", "--enforce-eager", "No CUDA graphs."),
+    _text("Engine", "num_speculative_tokens", "--num-speculative-tokens", "N", "Draft tokens per step."),
+    _text("Engine", "max_loras", "--max-loras", "N", "LoRA adapters in memory."),
+    _text("Engine", "max_lora_rank", "--max-lora-rank", "N", "Default 16."),
+)
+
+NUMBERS = (
+    _text("Numbers", "dtype", "--dtype", "TYPE", "bf16, fp16 or fp32. Default: the config's."),
+    _text("Numbers", "quantization", "--quantization -q", "SCHEME", "Store the weights as fp8, awq, gptq, nvfp4, ..."),
+    _text("Numbers", "kv_cache_dtype", "--kv-cache-dtype", "TYPE", "auto, bf16, fp8, int8, nvfp4, ..."),
+    _text("Numbers", "mamba_ssm_cache_dtype", "--mamba-ssm-cache-dtype", "TYPE", "Recurrent state: auto, bf16, fp32."),
+)
+
+MEMORY = (
+    _text("Memory", "gpu_memory_utilization", "--gpu-memory-utilization", "SHARE", "Share the engine may use."),
+    _text("Memory", "kv_memory_bytes", "--kv-memory", "SIZE", "Set the cache pool per GPU outright: 50GB, 46GiB."),
+    _text("Memory", "overhead_bytes", "--overhead", "SIZE", "Memory per GPU besides weights and cache: 3GiB."),
+    _text("Memory", "cpu_offload_bytes", "--cpu-offload-gb", "GIB", "Weights kept in CPU memory, GiB per GPU."),
+    _text("Memory", "swap_space_bytes", "--swap-space", "GIB", "CPU swap space, GiB per GPU."),
+)
+
+COST = (_text("Cost", "price_usd_per_hour", "--price", "USD", "Per GPU-hour. Default: the dated list price."),)
+
+WORKLOAD = (
+    _text("Workload", "context", "--context", "TOKENS", "Cached tokens per sequence. Default: max_model_len."),
+    _text("Workload", "batch", "--batch", "N", "Sequences in the step. Default: all that fit."),
+    _text("Workload", "input_len", "--input-len --isl", "TOKENS", "Prompt tokens of a request."),
+    _text("Workload", "output_len", "--output-len --osl", "TOKENS", "Output tokens of a request."),
+)
+
+OUTPUT = (
+    _text("Output", "format", "--format -f", "NAME", "table, json, csv or md."),
+    Flag("json", ("--json",), None, "Short for --format json.", "Output", kind="bool"),
+    _text("Output", "output", "-o --output", "FILE", "Write to FILE; - is stdout."),
+    Flag("explain", ("--explain",), None, "Show each figure's formula, values and source.", "Output", kind="bool"),
+)
+
+SERVING = (*LAYOUT, *ENGINE, *NUMBERS, *MEMORY, *COST)

@@ -1,0 +1,95 @@
+"""Where an answer goes: the format, the file, and the check of both before the work starts."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kvcalc.errors import KvcalcError
+from kvcalc.render.page import Page
+from kvcalc.reports.base import Report
+
+FORMATS = ("table", "json", "csv", "md", "github")
+
+
+class Output:
+    """Chosen from the flags before any work, so that a bad path or format fails at once."""
+
+    def __init__(self, flags: dict[str, Any], formats: tuple[str, ...] = FORMATS) -> None:
+        self.explain = bool(flags.pop("explain", False))
+        asked = flags.pop("format", None)
+        as_json = flags.pop("json", None)
+        self.path = flags.pop("output", None)
+        self.format = "json" if as_json else asked or "table"
+        if as_json and asked not in (None, "json"):
+            raise KvcalcError(f"--json and --format {asked} contradict each other", hint="give one of the two")
+        if self.format not in formats:
+            raise KvcalcError(f"--format: unknown format {self.format!r}", hint=f"one of: {', '.join(formats)}")
+        if self.path not in (None, "-"):
+            _check_writable(Path(self.path))
+
+    def emit(
+        self,
+        report: Report,
+        command: str,
+        page: Callable[[Any], Page],
+        rows: Callable[[Any], list[dict[str, Any]]],
+    ) -> None:
+        """Print or write the report in the chosen format; warnings go to stderr."""
+        from kvcalc.render import machine
+
+        for warning in report.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        if self.format == "json":
+            self.write(machine.to_json(report, command, self.explain))
+        elif self.format == "csv":
+            self.write(machine.to_csv(rows(report)))
+        else:
+            self.write(self._text(report, page(report)))
+
+    def _text(self, report: Report, page: Page) -> str:
+        from kvcalc.render import explain, markdown, table
+
+        if self.explain:
+            page = explain.with_working(page, report)
+        if self.format in ("md", "github"):
+            return markdown.render(page)
+        return table.render(page, colour=self.path in (None, "-") and table.wants_colour())
+
+    def write(self, text: str) -> None:
+        if self.path in (None, "-"):
+            sys.stdout.write(text)
+        else:
+            write_atomically(Path(self.path), text)
+
+
+def _check_writable(path: Path) -> None:
+    folder = path.parent
+    if path.is_dir():
+        raise KvcalcError(f"-o: {path} is a directory", hint="give the name of a file")
+    if not folder.is_dir():
+        raise KvcalcError(f"-o: the directory {folder} does not exist", hint="create it, or write elsewhere")
+    target = path if path.exists() else folder
+    if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
+        raise KvcalcError(f"-o: {path} cannot be written", hint="check its permissions, or write elsewhere")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """All of it or nothing: written beside the target, then renamed over it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

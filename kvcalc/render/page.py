@@ -1,0 +1,51 @@
+"""A page: what a report shows and in which order, before any format. Pages hold text; they compute nothing."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of text. The first column is aligned left, the others right unless they are in `left`."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    left: frozenset[int] = frozenset({0})
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values, one a line, with an optional remark."""
+
+    rows: tuple[tuple[str, str, str], ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Labelled bars: (label, share of the full width, text at the end)."""
+
+    rows: tuple[tuple[str, float, str], ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Sentences, one a line."""
+
+    lines: tuple[str, ...]
+    title: str = ""
+
+
+Block = Table | Facts | Bars | Text
+
+
+@dataclass(frozen=True)
+class Page:
+    """One answer, ready for a format."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    verdict: str = ""  # a word or two beside the title: "fits"
+    good: bool | None = None  # colours the verdict
+    notes: tuple[str, ...] = field(default=())  # assumptions, at the end

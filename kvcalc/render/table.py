@@ -1,0 +1,106 @@
+"""Page → text for a terminal: aligned columns within 80 characters where the content allows, colour only there."""
+
+import os
+import sys
+import textwrap
+from typing import TextIO
+
+from kvcalc.render.page import Bars, Block, Facts, Page, Table, Text
+
+WIDTH = 80
+BAR_WIDTH = 30
+_BOLD, _DIM, _GREEN, _RED, _CYAN = "1", "2", "32", "31", "36"
+
+
+def wants_colour(stream: TextIO = sys.stdout) -> bool:
+    """Colour on a terminal only; NO_COLOR, FORCE_COLOR and TERM=dumb as everywhere."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def render(page: Page, colour: bool = False) -> str:
+    """The whole page as lines of text."""
+
+    def paint(text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if colour and text else text
+
+    verdict = ""
+    if page.verdict:
+        code = _CYAN if page.good is None else _GREEN if page.good else _RED
+        verdict = "  " + paint(page.verdict, code)
+    parts = [paint(page.title, _BOLD) + verdict]
+    for block in page.blocks:
+        heading = [paint(block.title, _BOLD)] if block.title else []
+        parts.append("\n".join([*heading, *_lines(block, paint)]))
+    if page.notes:
+        notes = [line for note in page.notes for line in _wrapped(f"· {note}", "  ", "    ")]
+        parts.append("\n".join([paint("Assumed", _BOLD), *(paint(line, _DIM) for line in notes)]))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _lines(block: Block, paint: object) -> list[str]:
+    if isinstance(block, Table):
+        return table_lines(block)
+    if isinstance(block, Facts):
+        return _facts(block)
+    if isinstance(block, Bars):
+        return _bars(block)
+    return [line for text in block.lines for line in _wrapped(text, "  ", "  ")]
+
+
+def _wrapped(text: str, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    ) or [""]
+
+
+def table_lines(table: Table) -> list[str]:
+    """Columns two spaces apart, as wide as their widest cell: never truncated."""
+    rows = [table.columns, *table.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i in table.left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return lines
+
+
+def _facts(block: Facts) -> list[str]:
+    names = max((len(name) for name, _, _ in block.rows), default=0)
+    values = max((len(value) for _, value, _ in block.rows), default=0)
+    lines = []
+    for name, value, remark in block.rows:
+        start = f"  {name.ljust(names)}  {value.rjust(values)}"
+        if not remark:
+            lines.append(start.rstrip())
+            continue
+        room = max(20, WIDTH - len(start) - 2)
+        first, *rest = textwrap.wrap(remark, room, break_long_words=False) or [""]
+        lines.append(f"{start}  {first}")
+        lines.extend(" " * (len(start) + 2) + more for more in rest)
+    return lines
+
+
+def _bars(block: Bars) -> list[str]:
+    names = max((len(label) for label, _, _ in block.rows), default=0)
+    return [f"  {label.ljust(names)}  {bar(share).ljust(BAR_WIDTH)}  {text}" for label, share, text in block.rows]
+
+
+def bar(share: float, width: int = BAR_WIDTH) -> str:
+    """A bar of eighths.
+
+    >>> bar(0.5, 4), bar(0.53, 4), bar(2.0, 4)
+    ('██', '██', '████')
+    """
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    full, part = divmod(eighths, 8)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
+
+
+__all__ = ["Text", "bar", "render", "table_lines", "wants_colour"]

@@ -1,0 +1,54 @@
+"""The answer to `kvcalc kv`: what one token and one sequence of cache cost."""
+
+from kvcalc.reports.base import Report
+from kvcalc.specs.base import Frozen
+
+
+class KvGroup(Frozen):
+    """Layers whose cache grows alike; bytes of all of them together, all GPUs together."""
+
+    kind: str
+    layers: int
+    bytes_per_token: float
+    window: int | None
+    state_bytes: int
+    read_limit_tokens: int | None = None
+
+
+class KvPoint(Frozen):
+    """One sequence at a context, state included. `read_bytes` is what a decode step reads of it."""
+
+    context: int
+    bytes: float
+    read_bytes: float
+
+
+class KvModel(Frozen):
+    """One model with one cache."""
+
+    name: str
+    variant: str  # "as it is", "fp8 cache", "full heads instead of latent"
+    cache_dtype: str
+    bytes_per_token: float
+    bytes_per_token_at_start: float
+    fixed_bytes_per_sequence: int
+    max_context: int | None
+    groups: tuple[KvGroup, ...]
+    by_context: tuple[KvPoint, ...]
+
+
+class GpuMemory(Frozen):
+    """A common GPU, to compare a cache with."""
+
+    name: str
+    memory_bytes: int
+
+
+class KvResult(Frozen):
+    models: tuple[KvModel, ...]
+    batch: int
+    gpus: tuple[GpuMemory, ...]
+
+
+class KvReport(Report):
+    result: KvResult

@@ -1,0 +1,116 @@
+"""The answer to `kvcalc size`: does it fit, how much, how fast, what does it cost."""
+
+from typing import Literal
+
+from kvcalc.reports.base import Range, Report
+from kvcalc.specs.base import Frozen
+
+
+class Bound(Frozen):
+    """The papers' bound of one decode step: no machine is faster."""
+
+    step_time_s: float
+    output_tokens_per_s: float
+    limit: Literal["memory", "compute"]
+    usd_per_million_output_tokens: float | None = None
+
+
+class Estimate(Frozen):
+    """What a real machine is expected to do, with the range that holds about 80 % of measurements."""
+
+    step_time_s: Range
+    output_tokens_per_s: Range
+    usd_per_million_output_tokens: Range | None = None
+
+
+class ContextRow(Frozen):
+    """Whole sequences that fit at a context; None: no limit."""
+
+    context: int
+    max_batch: int | None
+
+
+class MemoryTerm(Frozen):
+    """One line of the memory budget of a GPU."""
+
+    name: str
+    bytes: int
+    low_bytes: int | None = None
+    high_bytes: int | None = None
+    note: str = ""
+
+
+class IdealCapacity(Frozen):
+    """The same pool without blocks, padding or reservations, beside the engine's."""
+
+    kv_cache_size_tokens: int | None
+    max_batch: int | None
+    difference: str  # what the engine's rounding costs, in words
+
+
+class Advice(Frozen):
+    """A change worth making, with what it gives."""
+
+    change: str  # the flag, as it would be typed
+    effect: str  # with numbers
+    goal: str = ""  # fit | batch | cost | speed
+
+
+class SizeResult(Frozen):
+    """Bytes are of one GPU, the fullest rank; tokens and sequences of one replica; throughput of the deployment."""
+
+    model: str
+    gpu: str
+    gpus: int
+    engine: str
+    engine_version: str | None
+    fits: bool
+    reason: str | None  # why not
+    context: int
+    batch: int | None
+    max_model_len: int | None
+    weight_bytes_per_gpu: int
+    overhead_bytes_per_gpu: int | None
+    kv_pool_bytes_per_gpu: int | None
+    kv_cache_bytes_per_token: float
+    fixed_bytes_per_sequence: int
+    kv_cache_size_tokens: int | None
+    kv_cache_max_concurrency: float | None
+    max_batch: int | None
+    memory: tuple[MemoryTerm, ...]
+    kv_pool_low_bytes_per_gpu: int | None = None
+    kv_pool_high_bytes_per_gpu: int | None = None
+    bound: Bound | None
+    estimate: Estimate | None
+    by_context: tuple[ContextRow, ...]
+    ideal: IdealCapacity | None
+    advice: tuple[Advice, ...] = ()
+
+
+class SizeReport(Report):
+    result: SizeResult
+
+
+class RankedGpu(Frozen):
+    """One GPU of the ranking."""
+
+    gpu: str
+    title: str
+    fits: bool
+    reason: str | None
+    memory_bytes: int
+    max_batch: int | None
+    kv_cache_size_tokens: int | None
+    bound_step_time_s: float | None
+    output_tokens_per_s: float | None  # of the estimate where there is one, else of the bound
+    usd_per_million_output_tokens: float | None
+
+
+class RankingResult(SizeResult):
+    """The first of the ranking in full, and the ranking."""
+
+    ranking: tuple[RankedGpu, ...]
+
+
+class RankingReport(Report):
+    result: RankingResult

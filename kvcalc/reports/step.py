@@ -1,0 +1,64 @@
+"""The answer to `kvcalc step`: one decode step taken apart. Of one GPU."""
+
+from typing import Literal
+
+from kvcalc.reports.base import Range, Report
+from kvcalc.specs.base import Frozen
+
+
+class OperatorRow(Frozen):
+    """One operator of the step: bytes, FLOPs and bound of all `count` calls together."""
+
+    name: str
+    count: int
+    bytes: float
+    flops: float
+    time_s: float
+    limit: Literal["memory", "compute", "link"]
+    estimate_s: float | None = None
+
+
+class MatmulThreshold(Frozen):
+    """Rows from which a D × F matmul is compute-bound; None where it never is (D·F ≤ R(D + F))."""
+
+    name: str
+    d: int
+    f: int
+    rows: float | None
+
+
+class Intensity(Frozen):
+    """The step's intensity is the byte-weighted mean of the weights' and the cache's."""
+
+    weight_share: float
+    cache_share: float
+    weight_flop_per_byte: float
+    cache_flop_per_byte: float
+
+
+class StepResult(Frozen):
+    model: str
+    gpu: str
+    gpus: int
+    batch: int
+    context: int
+    bytes: float
+    weight_bytes: float
+    cache_bytes: float
+    flops: float
+    intensity_flop_per_byte: float
+    intensity: Intensity
+    ridge_flop_per_byte: float
+    memory_time_s: float
+    compute_time_s: float
+    bound_s: float
+    limit: Literal["memory", "compute"]
+    operator_bound_s: float | None
+    estimate_s: Range | None
+    output_tokens_per_s: float
+    operators: tuple[OperatorRow, ...]
+    matmul_thresholds: tuple[MatmulThreshold, ...]
+
+
+class StepReport(Report):
+    result: StepResult

@@ -1,0 +1,60 @@
+"""From raw values to a spec, with the mistakes in the user's words."""
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from kvcalc.errors import KvcalcError
+
+Spec = TypeVar("Spec", bound=BaseModel)
+
+# Fields whose flag is not their name with hyphens.
+FLAG_OF = {
+    "kv_memory_bytes": "--kv-memory",
+    "overhead_bytes": "--overhead",
+    "cpu_offload_bytes": "--cpu-offload-gb",
+    "swap_space_bytes": "--swap-space",
+    "price_usd_per_hour": "--price",
+    "ttft_s": "--ttft",
+    "tpot_s": "--tpot",
+}
+
+
+def flag_of(field: str) -> str:
+    """The flag that fills a field.
+
+    >>> flag_of("tensor_parallel_size"), flag_of("kv_memory_bytes")
+    ('--tensor-parallel-size', '--kv-memory')
+    """
+    return FLAG_OF.get(field, "--" + field.replace("_", "-"))
+
+
+def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
+    """`spec(**values)`, or a KvcalcError that names the first bad value by its flag."""
+    try:
+        return spec.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0]) if first["loc"] else ""
+        raise KvcalcError(
+            f"{where}{flag_of(field)}: {_complaint(first)}", hint=f"`--help` says what {flag_of(field)} takes"
+        ) from None
+
+
+def _complaint(error: Any) -> str:
+    value = repr(error["input"])
+    shown = value if len(value) <= 60 else value[:57] + "..."
+    limits = error.get("ctx", {})
+    match error["type"]:
+        case "greater_than_equal":
+            return f"{shown} is below {limits['ge']}"
+        case "greater_than":
+            return f"{shown} must be above {limits['gt']}"
+        case "less_than_equal":
+            return f"{shown} is above {limits['le']:,}"
+        case "literal_error":
+            return f"{shown} is not one of {limits['expected']}"
+        case "extra_forbidden":
+            return "not known here"
+        case _:
+            return f"{shown}: {error['msg']}"
