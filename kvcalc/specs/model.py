@@ -173,6 +173,7 @@ class Tower(Frozen):
     hidden: Positive | None = None
     width: Positive | None = None  # MLP width
     layers: Count = 0
+    largest_item_tokens: Count = 0  # what one image or video may become, where that is thousands; 0: ordinary size
     tensors: tuple[Tensor, ...] = ()  # of the whole tower
 
 
