@@ -1,26 +1,40 @@
 """GpuSpec: one accelerator, with a source on each number."""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, field_validator
 
 from kvcalc.specs.base import Frozen, Positive, Source
+from kvcalc.specs.formats import ELEMENT_BITS
+
+# A peak that holds for every four-bit (six-, eight-bit) format is filed under the plain name.
+PEAK_FALLBACK = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp6": "fp6", "mxfp8": "fp8"}
+PEAK_NAMES = ELEMENT_BITS.keys() | PEAK_FALLBACK.keys()
+
+Rate = Annotated[float, Field(gt=0, le=1e24, allow_inf_nan=False)]
+Usd = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 
 
 class Link(Frozen):
     """A way out of the GPU, one direction."""
 
-    name: str  # nvlink | pcie | xgmi | network
-    bandwidth_bytes_per_s: float = Field(gt=0)  # one direction
+    name: str  # nvlink | xgmi | pcie | c2c | ici | neuronlink | xelink | roce | network
+    bandwidth_bytes_per_s: Rate  # one direction, decimal: half of what NVLink data sheets print
+    gpus: Positive | None = None  # how many GPUs it joins; None: all of a node (network: any number)
+    optional: bool = False  # an accessory, as a bridge between two cards: there only where it was bought
     note: str | None = None
 
 
 class Price(Frozen):
     """What an hour of one GPU costs, on demand."""
 
-    low_usd_per_hour: float = Field(gt=0)
-    median_usd_per_hour: float = Field(gt=0)
-    high_usd_per_hour: float = Field(gt=0)
-    date: str
+    low_usd_per_hour: Usd
+    median_usd_per_hour: Usd
+    high_usd_per_hour: Usd
+    date: str  # ISO 8601: when the newest of the quotes was read off
     source: str
+    providers: Positive = 1  # how many sellers the range is over
+    note: str | None = None
 
 
 class GpuSpec(Frozen):
@@ -32,19 +46,37 @@ class GpuSpec(Frozen):
     architecture: str
     aliases: tuple[str, ...] = ()
     memory_bytes: Positive  # the nameplate: "80 GB"
-    usable_memory_bytes: Positive  # what the driver reports as total; engines take their fraction of this
-    memory_bandwidth_bytes_per_s: float = Field(gt=0)
-    peak_flops: dict[str, float]  # by element type: {"bf16": 989e12}
+    usable_memory_bytes: Positive  # the total that a program is told (cudaMemGetInfo); engines take their share of it
+    memory_bandwidth_bytes_per_s: Rate
+    peak_flops: dict[str, Rate]  # by element type, with 32-bit accumulation: {"bf16": 989e12}
     links: tuple[Link, ...] = ()
     gpus_per_node: Positive = 1
     unified_memory: bool = False  # shares the host's memory: what else runs there is unknown
     l2_bytes: Positive | None = None
-    sm_count: Positive | None = None
+    sm_count: Positive | None = None  # streaming multiprocessors; AMD compute units, Intel Xe cores, Apple GPU cores
     compute_capability: str | None = None
     launch_year: Positive | None = None
-    tdp_w: float | None = None
-    sources: dict[str, Source] = Field(default={})  # by field; "*" covers the rest
+    tdp_w: Rate | None = None
+    price: Price | None = None  # a user's own; the list prices of the catalog are in prices.toml
+    sources: dict[str, Source] = Field(default={})  # by field, "peak_flops.fp8" before "peak_flops"; "*" is the rest
     notes: tuple[str, ...] = ()  # conflicts between sources, and how they were settled
+
+    @field_validator("peak_flops")
+    @classmethod
+    def _known_element_types(cls, peaks: dict[str, float]) -> dict[str, float]:
+        unknown = sorted(peaks.keys() - PEAK_NAMES)
+        if unknown or not peaks:
+            wanted = ", ".join(sorted(PEAK_NAMES))
+            raise ValueError(f"{f'unknown element type {unknown[0][:40]!r}' if unknown else 'empty'}; use {wanted}")
+        return peaks
 
     def link(self, name: str) -> Link | None:
         return next((link for link in self.links if link.name == name), None)
+
+    def peak(self, dtype: str) -> float | None:
+        """Dense FLOP/s of the matrix units in this element type; None where the hardware has no such rate."""
+        return self.peak_flops.get(dtype) or self.peak_flops.get(PEAK_FALLBACK.get(dtype, dtype))
+
+    def source_of(self, field: str) -> Source | None:
+        """The source of a number: "peak_flops.fp8", else "peak_flops", else "*"."""
+        return self.sources.get(field) or self.sources.get(field.split(".")[0]) or self.sources.get("*")
