@@ -75,6 +75,7 @@ def matmul_threshold_rows(
 
     Formula: ridge_flop_per_byte * d * f * bytes_per_weight
         / (2 * d * f - ridge_flop_per_byte * (d + f) * bytes_per_activation)
+        if 2 * d * f > ridge_flop_per_byte * (d + f) * bytes_per_activation else None
     Unit: rows
     Source: ML Systems lesson 2 (the roofline); Austin et al. 2025 (How to Scale Your Model), chapter 1
 

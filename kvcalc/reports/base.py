@@ -1,5 +1,6 @@
 """What every report shares: figures that explain themselves, ranges, and the JSON envelope."""
 
+import re
 from typing import Any
 
 from kvcalc.specs.base import Assumption, Frozen, Source
@@ -11,9 +12,22 @@ class Figure(Frozen):
     name: str
     value: float | int | None
     unit: str
-    formula: str  # a Python expression in the names of `inputs`, with max, min, floor and ceil
+    formula: str  # a Python expression in the names of `inputs`; max, min, floor, ceil and a sum may appear
     inputs: dict[str, float | int]
     source: str  # the paper, lesson or engine file that the formula is from
+
+    @property
+    def substituted(self) -> str:
+        """The formula with the values in place of the names; still an expression that can be evaluated."""
+        return re.sub(r"\b[A-Za-z_]\w*", lambda match: self._shown(match[0]), self.formula)
+
+    def _shown(self, name: str) -> str:
+        value = self.inputs.get(name)
+        if value is None:
+            return name
+        whole = float(value).is_integer() and abs(value) < 10**15
+        text = f"{int(value):_}" if whole else repr(value)
+        return f"({text})" if value < 0 else text
 
 
 class Range(Frozen):
