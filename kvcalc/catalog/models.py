@@ -1,0 +1,97 @@
+"""The one way from what a user types to a ModelSpec.
+
+In order: a card's name, a folder, a `config.json`, a `.gguf`, a `.toml` in the card's form, else a Hub id with an
+optional `@revision`. Cards win over the network, so the usual models need none.
+"""
+
+import re
+from pathlib import Path
+
+from kvcalc.catalog.cards import Card, find_card, missing_card, read_card, spec_of
+from kvcalc.catalog.config import read_config
+from kvcalc.catalog.jsonfile import read_json
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import Source
+from kvcalc.specs.model import ModelSpec
+
+# owner/name as the Hub allows them, then a file inside the repository or a GGUF quantization, then a revision
+_HUB_ID = re.compile(
+    r"(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})(?:/(?P<file>[\w./-]+\.gguf)|:(?P<quant>[\w.-]+))?(?:@(?P<rev>[\w./-]+))?\Z",
+    re.ASCII,
+)
+_LONGEST_NAME = 4096  # longer than any path
+
+
+def load_model(name: str, revision: str | None = None) -> ModelSpec:
+    """The model that `name` means.
+
+    Args:
+        name: card name, folder, config.json, .gguf, .toml, or Hub id (`owner/name`, `owner/name@revision`).
+        revision: of a Hub id, when it is not in the name.
+
+    Raises:
+        KvcalcError: nothing of that name, or what is there cannot be read.
+    """
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise KvcalcError(f"not a model's name: {name[:60]!r}", hint="give a card, a Hub id, a folder or a file")
+    if revision is None and (card := find_card(name)):
+        return load_card(card)
+    path = Path(name).expanduser()
+    if path.exists():
+        return load_path(path)
+    if _looks_like_path(name):
+        raise KvcalcError(f"no such file or folder: {name}", hint="check the path; a Hub id has the form owner/name")
+    match = _HUB_ID.match(name)
+    if match is None:
+        raise missing_card(name)
+    from kvcalc.catalog.hub import load_from_hub
+
+    return load_from_hub(match["repo"], revision or match["rev"], match["file"], match["quant"])
+
+
+def _looks_like_path(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or name.endswith((".json", ".toml")) or "\\" in name or name.count("/") > 3
+
+
+def load_card(card: Card) -> ModelSpec:
+    """The model that a card describes."""
+    if card.spec is not None:
+        return spec_of(card)
+    assert card.config is not None
+    return read_config(card.config, card.name, card.source, card.hf_quant_config)
+
+
+def load_path(path: Path) -> ModelSpec:
+    """The model of a folder or a file; nothing but configs and headers is read."""
+    if path.is_dir():
+        return _load_folder(path)
+    if path.suffix == ".gguf":
+        from kvcalc.catalog.gguf import load_gguf
+
+        return load_gguf(path)
+    if path.suffix == ".toml":
+        return load_card(read_card(path))
+    return _load_config(path)
+
+
+def _load_config(path: Path) -> ModelSpec:
+    quant = path.with_name("hf_quant_config.json")
+    return read_config(
+        read_json(path, "config"),
+        path.resolve().parent.name if path.stem == "config" else path.stem,
+        Source(what=str(path)),
+        read_json(quant, "quantization config") if quant.is_file() else None,
+    )
+
+
+def _load_folder(folder: Path) -> ModelSpec:
+    config = folder / "config.json"
+    if config.exists():
+        return _load_config(config)
+    found = sorted(folder.glob("*.gguf"))
+    if len(found) == 1:
+        return load_path(found[0])
+    if found:
+        names = ", ".join(path.name for path in found[:4])
+        raise KvcalcError(f"{folder} holds {len(found)} GGUF files: {names}", hint="name one of them")
+    raise KvcalcError(f"{folder} has no config.json", hint="give the folder of a downloaded model, or a file")
