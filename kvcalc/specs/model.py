@@ -172,6 +172,7 @@ class Tower(Frozen):
     kind: Literal["vision", "audio", "encoder", "other"]
     hidden: Positive | None = None
     width: Positive | None = None  # MLP width
+    gated: bool = False
     layers: Count = 0
     largest_item_tokens: Count = 0  # what one image or video may become, where that is thousands; 0: ordinary size
     tensors: tuple[Tensor, ...] = ()  # of the whole tower

@@ -1,0 +1,104 @@
+"""vLLM's profile run: the peak of three phases that follow each other, so the largest counts."""
+
+from kvcalc.engines.memory_budget import Activation, ByteRange
+from kvcalc.engines.memory_data import constants, since
+from kvcalc.engines.memory_settings import NOT_OBSERVED, Observed, VllmSettings
+from kvcalc.engines.memory_shape import Encoder, ProfileShape
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.units import GIB
+
+
+def activation_peak(
+    shape: ProfileShape,
+    gpu: GpuSpec,
+    deployment: Deployment,
+    settings: VllmSettings,
+    observed: Observed = NOT_OBSERVED,
+    last_stage: bool = True,
+) -> Activation:
+    """The largest of the sampler's, the forward pass's and the encoder's needs.
+
+    SAMPLER = k * S * V * 4 + T * (h * b + c) + W + M
+    FORWARD = T * b * (g * I / tp + 3.25 * h) + T * c + W + M + X
+    ENCODER = P * b * (g * I_v + 5 * h_v) + E * h * b, with P = 4 * E patches of E embeddings
+
+    T tokens of the profiled batch, S sequences, V vocabulary, h hidden width, I MLP width, b bytes of an element, g 3
+    for a gated MLP and 2 without; the others are in memory.toml. The logits are gathered on every rank, so the
+    sampler's part does not shrink with tensor parallelism.
+    """
+    data = constants("vllm")["activation"]
+    tokens, b, h = settings.batched_tokens, shape.element_bytes, shape.hidden
+    tp = deployment.tensor_parallel_size
+    images = (shape.images or shape.encoder is not None) if observed.images is None else observed.images
+    c = data["v1_bytes_per_token"] if settings.runner == "V1" else 0
+    held = tokens * c + (data["images"] * GIB if images else 0)
+    kept, passing = _expert_workspace(shape, deployment, settings)
+
+    low, value, high = _sampler_copies(shape, settings)
+    logits = settings.sequences * shape.padded_vocab * 4
+    beside = tokens * h * b + held + kept
+    hand_over = 2 * tokens * h * b if deployment.pipeline_parallel_size > 1 else 0
+    per_width = data["gated_width"] if shape.gated else data["plain_width"]
+    dense = per_width * shape.dense_width / tp
+    sparse = per_width * shape.shared_width / tp
+    widest = max(tokens * b * dense, tokens * b * sparse + passing)
+    forward = widest + tokens * b * data["forward_hidden"] * h + held + kept + hand_over
+    encoder = _encoder_pass(shape.encoder, tokens, h, b) if shape.encoder and images else 0.0
+
+    def peak(copies: float) -> float:
+        return max(copies * logits + beside if last_stage else 0.0, forward, encoder)
+
+    above = data["above_other"] if shape.moe or images or not _like_the_evidence(gpu) else data["above"]
+    below = data["below"]
+    if since(settings.version, "0.27"):
+        above = below = data["above_untested"]
+    return Activation(
+        sampler=int(value * logits + beside) if last_stage else 0,
+        forward=int(forward),
+        encoder=int(encoder),
+        peak=ByteRange(
+            low=max(0, int(peak(low) - below * GIB)),
+            value=int(peak(value)),
+            high=int(peak(high) + above * GIB),
+        ),
+    )
+
+
+def _encoder_pass(encoder: Encoder, tokens: int, hidden: int, element_bytes: int) -> float:
+    """The tower at its largest input: four patches make one embedding."""
+    data = constants("vllm")["activation"]
+    items = max(tokens, encoder.largest_item_tokens)
+    per_width = data["gated_width"] if encoder.gated else data["plain_width"]
+    per_patch = per_width * encoder.width + data["encoder_hidden"] * encoder.hidden
+    return items * element_bytes * (4 * per_patch + hidden)
+
+
+def _sampler_copies(shape: ProfileShape, settings: VllmSettings) -> tuple[float, float, float]:
+    """k: how many float32 copies of the logits live at once (low, central, high)."""
+    data = constants("vllm")["sampler"]
+    if settings.runner == "V2":
+        key = "v2" if since(settings.version, data["v2_since"]) else "v2_first"
+    else:
+        key = settings.sampler
+    row = data[key]
+    extra = data["float32"] if shape.element_bytes == 4 else 0
+    high = row["high"] if settings.version_known else max(row["high"], data["native"]["high"])
+    return row["low"] + extra, row["value"] + extra, high + extra
+
+
+def _expert_workspace(shape: ProfileShape, deployment: Deployment, settings: VllmSettings) -> tuple[float, float]:
+    """What the experts' kernels keep (W), or else hold while they run (X)."""
+    if not shape.moe:
+        return 0.0, 0.0
+    tp = 1 if deployment.enable_expert_parallel else deployment.tensor_parallel_size
+    width, hidden = shape.expert_width / tp, shape.hidden
+    rows = settings.batched_tokens * shape.top_k * shape.element_bytes
+    if not shape.quantized and settings.runner == "V1" and since(settings.version, "0.17"):
+        return rows * (max(width, hidden) + max(2 * width, hidden)), 0.0
+    return 0.0, rows * (3 * width + hidden)
+
+
+def _like_the_evidence(gpu: GpuSpec) -> bool:
+    """The rule was found on Hopper."""
+    return gpu.architecture.lower() == "hopper"

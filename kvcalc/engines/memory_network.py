@@ -1,0 +1,40 @@
+"""Memory that PyTorch's allocator does not see: communicators, all-reduce buffers, growth of the context."""
+
+from typing import Any
+
+from kvcalc.engines.memory_budget import ByteRange
+from kvcalc.engines.memory_data import constants, row_for
+from kvcalc.engines.memory_settings import VllmSettings
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.units import GIB
+
+NVLINK_BYTES_PER_S = 250e9  # one direction: a switched NVLink, not a bridge between two cards
+
+
+def interconnect(gpu: GpuSpec) -> str:
+    """How the GPUs of a tensor-parallel group talk, as far as memory is concerned."""
+    if gpu.vendor.upper() == "AMD":
+        return "amd"
+    link = gpu.link("nvlink")
+    if link is None or link.bandwidth_bytes_per_s < NVLINK_BYTES_PER_S:
+        return "pcie"
+    return "nvlink_blackwell" if gpu.architecture.lower().startswith("blackwell") else "nvlink"
+
+
+def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings) -> ByteRange:
+    """What the budget loses to it, by the way the ranks are connected and the version."""
+    rows: list[dict[str, Any]] = constants("vllm")["non_torch"]
+    ranks = deployment.tensor_parallel_size
+    alone = "pipeline" if deployment.pipeline_parallel_size > 1 else "one"
+    group = alone if ranks == 1 else interconnect(gpu)
+    row = row_for(rows, settings.version, group=group)
+    value = row["value"] + row.get("per_doubling", 0) * max(0, ranks.bit_length() - 2)
+    return ByteRange(low=int(row["low"] * GIB), value=int(value * GIB), high=int(max(row["high"], value) * GIB))
+
+
+def initial_use(deployment: Deployment) -> ByteRange:
+    """On the card before the engine's first measurement: outside its budget, but not outside the card."""
+    data = constants("vllm")["initial_use"]
+    row = data["one" if deployment.tensor_parallel_size * deployment.pipeline_parallel_size == 1 else "more"]
+    return ByteRange(low=int(row["low"] * GIB), value=int(row["value"] * GIB), high=int(row["high"] * GIB))

@@ -1,0 +1,118 @@
+"""What an engine takes when a flag is not given: utilization, batch limits, model runner, sampler kind."""
+
+from typing import Literal
+
+from kvcalc.engines.memory_data import constants, row_for, since
+from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.engines.versions import Version, parse_version
+from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.units import GIB
+
+Runner = Literal["V0", "V1", "V2"]
+Sampler = Literal["native", "fused"]  # top-k/top-p in PyTorch, or in one Triton or FlashInfer kernel
+
+
+class Observed(Frozen):
+    """What a start-up log says and no flag does."""
+
+    runner: Runner | None = None
+    sampler: Sampler | None = None
+    offline: bool = False  # the `LLM` class, not a server
+    images: bool | None = None  # False: the modality limits are 0
+
+
+NOT_OBSERVED = Observed()
+
+
+class VllmSettings(Frozen):
+    version: Version
+    version_known: bool
+    utilization: float
+    batched_tokens: int  # T
+    sequences: int  # S
+    limits_known: bool
+    runner: Runner
+    sampler: Sampler
+    assumptions: tuple[Assumption, ...]
+
+
+def vllm_settings(
+    shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, max_model_len: int | None, observed: Observed
+) -> VllmSettings:
+    """Resolve what the flags leave open, each as an assumption with its reason."""
+    data = constants("vllm")
+    assumed: list[Assumption] = []
+    text = deployment.engine_version
+    if text is None:
+        text = data["newest"]
+        assumed.append(
+            Assumption(name="engine_version", value=text, why="not given: the newest vLLM whose rule is known")
+        )
+    version = parse_version(text)
+
+    utilization = deployment.gpu_memory_utilization
+    if utilization is None:
+        utilization = float(row_for(data["utilization"], version)["value"])
+        assumed.append(Assumption(name="gpu_memory_utilization", value=utilization, why=f"the default of vLLM {text}"))
+    runner = observed.runner
+    if runner is None:
+        row = row_for(data["runner"], version)
+        plain = not shape.moe and not shape.hybrid
+        runner = row["dense"] if plain else row["other"]
+        assumed.append(Assumption(name="runner", value=runner, why=f"what vLLM {text} uses by default"))
+    sampler: Sampler = observed.sampler or ("fused" if since(version, data["sampler"]["fused_since"]) else "native")
+    tokens, sequences, known = _limits(gpu, deployment, version, runner, max_model_len, observed.offline, assumed)
+    return VllmSettings(
+        version=version,
+        version_known=deployment.engine_version is not None,
+        utilization=utilization,
+        batched_tokens=tokens,
+        sequences=min(sequences, tokens),
+        limits_known=known,
+        runner=runner,
+        sampler=sampler,
+        assumptions=tuple(assumed),
+    )
+
+
+def _limits(
+    gpu: GpuSpec,
+    deployment: Deployment,
+    version: Version,
+    runner: Runner,
+    max_model_len: int | None,
+    offline: bool,
+    assumed: list[Assumption],
+) -> tuple[int, int, bool]:
+    """max_num_batched_tokens and max_num_seqs, and whether both were given."""
+    tokens, sequences = deployment.max_num_batched_tokens, deployment.max_num_seqs
+    length = max_model_len or 2**20
+    use = "an offline LLM" if offline else "a server"
+    if runner == "V0":
+        default_tokens, default_sequences = (max(length, 2048) if length <= 32768 else 2048), 256
+        where = "the V0 engine"
+    else:
+        row = _batch_row(gpu, version)
+        default_tokens, default_sequences = int(row["offline" if offline else "server"]), int(row["seqs"])
+        where = f"{use} on this GPU"
+    known = tokens is not None and sequences is not None
+    if sequences is None:
+        sequences = default_sequences if tokens is None else min(default_sequences, tokens)
+        assumed.append(Assumption(name="max_num_seqs", value=sequences, why=f"vLLM's default for {where}"))
+    if tokens is None:
+        tokens = default_tokens if runner == "V0" else min(default_tokens, sequences * length)
+        assumed.append(Assumption(name="max_num_batched_tokens", value=tokens, why=f"vLLM's default for {where}"))
+    return tokens, sequences, known
+
+
+def _batch_row(gpu: GpuSpec, version: Version) -> dict[str, int]:
+    for row in constants("vllm")["batch"]:
+        current = parse_version(row["from"]) <= version and ("until" not in row or not since(version, row["until"]))
+        large = gpu.usable_memory_bytes >= row["min_memory"] * GIB
+        named = any(word.lower() in gpu.title.lower() for word in row.get("not_title", []))
+        if current and large and not named:
+            found: dict[str, int] = row
+            return found
+    raise AssertionError("the last row holds for every GPU")
