@@ -1,0 +1,155 @@
+"""One step of a model as a list of operators: what each reads, computes and sends, on one GPU.
+
+A step carries some sequences that decode and some tokens of prompts:
+
+    decode   B sequences of C cached tokens, one row each (gamma + 1 rows each where drafted tokens are verified)
+    prefill  S prompts, `tokens` rows each, after `start` tokens that are cached already
+    mixed    both in one step, as chunked prefill has it
+
+Every quantity may be a number or a NumPy array; at a fixed batch the bytes and FLOPs are piecewise linear in the cached
+tokens. Counts are exact and know nothing of how fast a GPU is; `timing` prices them.
+
+Pipeline stages work on different micro-batches: a token passes through all layers with B / pp sequences beside it. So
+the list covers every stage, and its time is the latency of one token.
+"""
+
+from collections.abc import Iterable
+
+from kvcalc.counting.arrays import Quantity, greatest
+from kvcalc.counting.cache import element_bytes
+from kvcalc.counting.operator import Operator, Step
+from kvcalc.counting.operators_attention import mixer_operators
+from kvcalc.counting.operators_links import layer_collectives, stage_sends
+from kvcalc.counting.operators_matmul import expert_operators, head_operators, layer_gemms
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.deployment import Layout
+from kvcalc.specs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, Recurrent
+
+ONE_GPU = Layout()
+
+
+def decode_step(
+    model: ModelSpec,
+    layout: Layout = ONE_GPU,
+    *,
+    batch: Quantity,
+    context: Quantity,
+    cache_dtype: str = "bf16",
+    state_dtype: str | None = None,
+    tokens_per_sequence: Quantity = 1,
+) -> tuple[Operator, ...]:
+    """The operators of one decode step.
+
+    Args:
+        batch: sequences of one data-parallel replica.
+        context: cached tokens of each.
+        cache_dtype: element type of keys, values and latents.
+        state_dtype: element type of recurrent state; None: what the config says.
+        tokens_per_sequence: rows that each sequence brings: 1, or gamma + 1 when drafted tokens are verified. The
+            cache is read once for all of them.
+    """
+    step = Step(decode=batch, context=context, rows_each=tokens_per_sequence)
+    return step_operators(model, layout, step, cache_dtype, state_dtype)
+
+
+def prefill_step(
+    model: ModelSpec,
+    layout: Layout = ONE_GPU,
+    *,
+    tokens: Quantity,
+    start: Quantity = 0,
+    prompts: Quantity = 1,
+    cache_dtype: str = "bf16",
+    state_dtype: str | None = None,
+    causal: bool = True,
+) -> tuple[Operator, ...]:
+    """The operators of one prefill step: `tokens` tokens of each of `prompts` prompts, after `start` cached ones.
+
+    `causal=False` lets every token see all others, as encoders and block-diffusion models do.
+    """
+    step = Step(prompts=prompts, tokens=tokens, start=start, causal=causal)
+    return step_operators(model, layout, step, cache_dtype, state_dtype)
+
+
+def mixed_step(
+    model: ModelSpec,
+    layout: Layout = ONE_GPU,
+    *,
+    batch: Quantity,
+    context: Quantity,
+    tokens: Quantity,
+    start: Quantity = 0,
+    prompts: Quantity = 1,
+    cache_dtype: str = "bf16",
+    state_dtype: str | None = None,
+) -> tuple[Operator, ...]:
+    """The operators of a step that decodes `batch` sequences and carries a chunk of `prompts` prompts beside them."""
+    step = Step(decode=batch, context=context, prompts=prompts, tokens=tokens, start=start)
+    return step_operators(model, layout, step, cache_dtype, state_dtype)
+
+
+def step_operators(
+    model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None = None
+) -> tuple[Operator, ...]:
+    """The operators of any step, in the order of the model; equal layers are one operator with a count."""
+    if layout.pipeline_parallel_size > model.layers:
+        raise KvcalcError(
+            f"pipeline size {layout.pipeline_parallel_size} exceeds the {model.layers} layers",
+            hint="use fewer pipeline stages",
+        )
+    part = step.split(layout.pipeline_parallel_size)
+    found: list[Operator] = list(_embedding(model, layout, part))
+    for group in model.groups:
+        found.extend(_layer(group, model, layout, part, cache_dtype, state_dtype))
+    found.extend(stage_sends(model, layout, part))
+    found.extend(head_operators(model, layout, part))
+    return tuple(operator for operator in found if operator.happens)
+
+
+def _layer(
+    group: LayerGroup, model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None
+) -> Iterable[Operator]:
+    yield from layer_gemms(group, model, layout, step)
+    for mixer in group.mixers:
+        yield from mixer_operators(mixer, group, model, layout, step, cache_dtype, state_dtype)
+    if isinstance(group.mlp, MoeMlp):
+        yield from expert_operators(group.mlp, group, model, layout, step)
+    yield _elementwise(group, model, layout, step)
+    yield from layer_collectives(group, model, layout, step)
+
+
+def _embedding(model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
+    """A step reads one row of the table for each token, not the table."""
+    row = model.hidden * element_bytes(model.dtype)
+    yield Operator("embedding", "embedding", 1, activation_bytes=2 * step.rows * row, compute=model.dtype)
+
+
+def _elementwise(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step) -> Operator:
+    """Norms read and write the residual stream, rotary the queries, the activation reads two widths and writes one."""
+    tp = layout.tensor_parallel_size
+    elements: Quantity = 4 * model.hidden
+    for mixer in group.mixers:
+        if isinstance(mixer, Recurrent):
+            elements += 2 * mixer.conv_channels / tp
+        elif isinstance(mixer, LatentAttention):
+            elements += mixer.query_heads * mixer.v_head_dim / tp
+        else:
+            elements += 2 * mixer.query_heads * mixer.head_dim / tp
+    if isinstance(group.mlp, DenseMlp):
+        elements += (3 if group.mlp.gated else 2) * group.mlp.width / tp
+    elif isinstance(group.mlp, MoeMlp):
+        elements += 3 * group.mlp.shared_width / tp
+    size = element_bytes(model.dtype)
+    return Operator(
+        "norms and activations",
+        "elementwise",
+        group.count,
+        activation_bytes=step.rows * elements * size,
+        compute=model.dtype,
+        rows=step.rows,
+    )
+
+
+def experts_batch(layout: Layout, rows: Quantity) -> Quantity:
+    """Rows that reach the experts: of all data-parallel replicas where these share them."""
+    return greatest(rows, 0) * (layout.data_parallel_size if layout.enable_expert_parallel else 1)

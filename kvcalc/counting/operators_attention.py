@@ -1,0 +1,217 @@
+"""Mixers as operators: what attention and recurrent layers read and compute in a step, on one GPU."""
+
+from collections.abc import Iterable
+
+from kvcalc.counting.arrays import Quantity, greatest, least
+from kvcalc.counting.cache import element_bytes
+from kvcalc.counting.operator import Operator, Step
+from kvcalc.formulas.prefill import causal_pairs
+from kvcalc.specs.deployment import Layout
+from kvcalc.specs.formats import DTYPE_ALIASES
+from kvcalc.specs.model import (
+    Attention,
+    CompressedAttention,
+    CrossAttention,
+    Indexer,
+    LatentAttention,
+    LayerGroup,
+    Mixer,
+    ModelSpec,
+    Recurrent,
+)
+
+# FLOPs that each element of a recurrent state costs for one token: decay, rank-one update, read-out.
+STATE_FLOPS = 6
+
+
+def attended(start: Quantity, tokens: Quantity, window: Quantity | None = None) -> Quantity:
+    """Pairs of (token, earlier token) in causal attention of `tokens` tokens after `start`, each seeing `window` back.
+
+    The lessons' count: half of tokens², the diagonal left out of account.
+
+    >>> attended(0, 100), attended(50, 100), attended(100, 100, window=10)
+    (5000.0, 10000.0, 1000)
+    """
+    if window is None:
+        return causal_pairs(tokens, start)
+    return _below(start + tokens, window) - _below(start, window)
+
+
+def _below(length: Quantity, window: Quantity) -> Quantity:
+    """Pairs over the first `length` tokens: a triangle until the window is full, then a strip."""
+    filling = least(length, window)
+    return causal_pairs(filling) + window * (length - filling)
+
+
+def mixer_operators(
+    mixer: Mixer,
+    group: LayerGroup,
+    model: ModelSpec,
+    layout: Layout,
+    step: Step,
+    cache_dtype: str,
+    state_dtype: str | None = None,
+) -> Iterable[Operator]:
+    """The operators of one mixer in one layer, projections apart."""
+    if isinstance(mixer, Recurrent):
+        yield _state(mixer, group, model, layout, step, state_dtype)
+        return
+    parts = _Parts(group, model, layout, step, DTYPE_ALIASES.get(cache_dtype, cache_dtype))
+    if isinstance(mixer, Attention):
+        yield from parts.attention(mixer)
+    elif isinstance(mixer, LatentAttention):
+        yield from parts.latent(mixer)
+    elif isinstance(mixer, CompressedAttention):
+        yield from parts.compressed(mixer)
+    else:
+        yield from parts.cross(mixer)
+
+
+class _Parts:
+    """What all attention of one layer group shares."""
+
+    def __init__(self, group: LayerGroup, model: ModelSpec, layout: Layout, step: Step, cache_dtype: str) -> None:
+        self.count = group.count
+        self.dtype = model.dtype
+        self.activation = element_bytes(model.dtype)
+        self.cache_dtype = cache_dtype
+        self.cache = element_bytes(cache_dtype)
+        self.tp = layout.tensor_parallel_size
+        self.tokens_split = layout.decode_context_parallel_size
+        self.step = step
+
+    def heads(self, count: int) -> float:
+        return max(1, count / self.tp)
+
+    def attention(self, mixer: Attention) -> Iterable[Operator]:
+        heads = self.heads(mixer.query_heads)
+        width = mixer.head_dim + mixer.v_head_dim
+        per_token = self.heads(mixer.kv_heads) * width * self.cache
+        kind = "full" if mixer.window is None else "chunked" if mixer.chunked else "sliding"
+        limit = mixer.indexer.top_k if mixer.indexer else mixer.window
+        if mixer.indexer:
+            kind = "sparse"
+            yield from self._index(mixer.indexer)
+        yield self._decode(f"attention ({kind})", per_token, 2 * heads * width, self._reach(limit))
+        yield self._prefill(f"prefill attention ({kind})", per_token, 2 * heads * width, 2 * heads * width, limit)
+
+    def latent(self, mixer: LatentAttention) -> Iterable[Operator]:
+        """Absorbed in decode: every head attends over the latent. Expanded to keys and values in prefill."""
+        heads = self.heads(mixer.query_heads)
+        vector = mixer.kv_lora_rank + mixer.rope_head_dim
+        absorbed = 2 * heads * (vector + mixer.kv_lora_rank)
+        expanded = 2 * heads * (mixer.nope_head_dim + mixer.rope_head_dim + mixer.v_head_dim)
+        limit = mixer.indexer.top_k if mixer.indexer else None
+        if mixer.indexer:
+            yield from self._index(mixer.indexer)
+        name = "latent attention" if limit is None else "latent attention (sparse)"
+        decode = self._decode(name, vector * self.cache, absorbed, self._reach(limit))
+        yield Operator(**_fields(decode) | {"kind": "latent_attention"})
+        flops = expanded if limit is None else absorbed
+        moved = 2 * heads * (mixer.nope_head_dim + mixer.rope_head_dim + mixer.v_head_dim)
+        yield self._prefill(f"prefill {name}", vector * self.cache, flops, moved, limit)
+
+    def compressed(self, mixer: CompressedAttention) -> Iterable[Operator]:
+        """A window of full vectors; of the history one vector for `ratio` tokens, top-k of them where indexed."""
+        heads = self.heads(mixer.query_heads)
+        per_token, flops = mixer.head_dim * self.cache, 4 * heads * mixer.head_dim
+        yield self._decode("attention (sliding)", per_token, flops, self._reach(mixer.window))
+        yield self._prefill("prefill attention (sliding)", per_token, flops, flops, mixer.window)
+        if not mixer.ratio:
+            return
+        ratio = mixer.ratio
+        limit = mixer.indexer.top_k * ratio if mixer.indexer else None
+        if mixer.indexer:
+            yield from self._index(mixer.indexer, ratio)
+        yield self._decode("attention (compressed)", per_token / ratio, flops / ratio, self._reach(limit))
+        yield self._prefill("prefill attention (compressed)", per_token / ratio, flops / ratio, 0, limit)
+
+    def cross(self, mixer: CrossAttention) -> Iterable[Operator]:
+        """Over an encoder's output: the same tokens for every row, whatever the context."""
+        heads = self.heads(mixer.query_heads)
+        per_token = 2 * self.heads(mixer.kv_heads) * mixer.head_dim * self.cache
+        flops = 4 * heads * mixer.head_dim
+        yield self._decode("cross-attention", per_token, flops, mixer.source_tokens)
+        rows, source = self.step.prefill_rows, mixer.source_tokens
+        yield Operator(
+            "prefill cross-attention",
+            "prefill_attention",
+            self.count,
+            flops=flops * rows * source,
+            cache_bytes=self.step.prompts * source * per_token * least(self.step.tokens, 1),
+            activation_bytes=rows * flops / 2 * self.activation,
+            compute=self.dtype,
+            format=self.cache_dtype,
+            rows=rows,
+        )
+
+    def _reach(self, limit: int | None) -> Quantity:
+        """Cached tokens that one sequence's row attends to, on this rank of a decode-context-parallel group."""
+        context = self.step.context / self.tokens_split if self.tokens_split > 1 else self.step.context
+        return context if limit is None else least(context, limit)
+
+    def _index(self, indexer: Indexer, ratio: int = 1) -> Iterable[Operator]:
+        """The indexer scores every cached token, whole on every rank, to choose what attention reads."""
+        per_token = indexer.head_dim * self.cache / ratio
+        flops = 2 * indexer.heads * indexer.head_dim / ratio
+        yield self._decode("indexer", per_token, flops, self._reach(None))
+        yield self._prefill("prefill indexer", per_token, flops, 0, None)
+
+    def _decode(self, name: str, bytes_per_token: float, flops_per_token: float, reach: Quantity) -> Operator:
+        step = self.step
+        return Operator(
+            name,
+            "attention",
+            self.count,
+            flops=step.decode_rows * flops_per_token * reach,
+            cache_bytes=step.decode * bytes_per_token * reach,
+            compute=self.dtype,
+            format=self.cache_dtype,
+            rows=step.decode_rows,
+            context=reach * least(step.decode, 1),
+        )
+
+    def _prefill(
+        self, name: str, bytes_per_token: float, flops_per_pair: float, moved: float, limit: int | None
+    ) -> Operator:
+        """`moved`: elements of queries and outputs that one row brings."""
+        step = self.step
+        every = step.tokens * (step.start + step.tokens)
+        pairs = attended(step.start, step.tokens, limit) if step.causal else every
+        read = greatest(step.start if limit is None else least(step.start, limit), 0)
+        return Operator(
+            name,
+            "prefill_attention",
+            self.count,
+            flops=step.prompts * flops_per_pair * pairs,
+            cache_bytes=step.prompts * bytes_per_token * read,
+            activation_bytes=step.prefill_rows * moved * self.activation,
+            compute=self.dtype,
+            format=self.cache_dtype,
+            rows=step.prefill_rows,
+        )
+
+
+def _state(
+    mixer: Recurrent, group: LayerGroup, model: ModelSpec, layout: Layout, step: Step, state_dtype: str | None
+) -> Operator:
+    """A recurrent layer reads and writes its whole state once for each sequence, however many rows that brings."""
+    tp = layout.tensor_parallel_size
+    state = element_bytes(state_dtype or mixer.state_dtype or model.state_dtype or "fp32") * mixer.state_elements
+    columns = mixer.conv_channels * max(0, mixer.conv_kernel - 1) * element_bytes(model.dtype)
+    flops = STATE_FLOPS * mixer.state_elements + 2 * mixer.conv_channels * mixer.conv_kernel
+    sequences = step.decode + step.prompts
+    return Operator(
+        f"state ({mixer.family})",
+        "state",
+        group.count,
+        flops=step.rows * flops / tp,
+        cache_bytes=2 * sequences * (state + columns) / tp,
+        compute=model.dtype,
+        format=state_dtype or mixer.state_dtype or "fp32",
+        rows=step.rows,
+    )
+
+
+def _fields(operator: Operator) -> dict[str, Quantity]:
+    return {name: getattr(operator, name) for name in Operator.__slots__}

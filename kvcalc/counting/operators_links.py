@@ -1,0 +1,54 @@
+"""What GPUs of one replica tell each other in a step: all-reduces, all-to-alls, sends between stages."""
+
+from collections.abc import Iterable
+
+from kvcalc.counting.cache import element_bytes
+from kvcalc.counting.operator import Operator, Step
+from kvcalc.specs.deployment import Layout
+from kvcalc.specs.model import LayerGroup, ModelSpec, MoeMlp
+
+
+def layer_collectives(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
+    """Tensor parallelism sums the mixer's and the MLP's output over its ranks; expert parallelism over replicas
+    sends every row to the ranks of its experts and back."""
+    tp, dp = layout.tensor_parallel_size, layout.data_parallel_size
+    row_bytes = model.hidden * element_bytes(model.dtype)
+    blocks = len(group.mixers) > 0, group.mlp is not None
+    sums = sum(blocks)
+    if model.parallel_residual:
+        sums = min(sums, 1)
+    shared = isinstance(group.mlp, MoeMlp) and layout.enable_expert_parallel and dp > 1
+    if shared:
+        sums -= 1
+    if tp > 1 and sums > 0:
+        yield Operator(
+            "all-reduce",
+            "all_reduce",
+            group.count * sums,
+            link_bytes=step.rows * row_bytes,
+            compute=model.dtype,
+            rows=step.rows,
+            group=tp,
+        )
+    if shared and isinstance(group.mlp, MoeMlp):
+        ranks = tp * dp
+        copies = min(group.mlp.top_k, ranks)
+        yield Operator(
+            "all-to-all",
+            "all_to_all",
+            2 * group.count,
+            link_bytes=step.rows / tp * copies * row_bytes,
+            compute=model.dtype,
+            rows=step.rows,
+            group=ranks,
+        )
+
+
+def stage_sends(model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
+    """Pipeline stages hand the residual stream on."""
+    stages = layout.pipeline_parallel_size
+    if stages > 1:
+        moved = step.rows * model.hidden * element_bytes(model.dtype)
+        yield Operator(
+            "send to the next stage", "send", stages - 1, link_bytes=moved, compute=model.dtype, rows=step.rows, group=2
+        )
