@@ -50,14 +50,14 @@ def kv_cache_bytes(kv_bytes_per_token: N, context: N, batch: N = 1) -> N:
         context: Cached tokens per sequence.
         batch: Sequences.
 
-    Formula: kv_bytes_per_token * context * batch
+    Formula: kv_bytes_per_token * batch * context
     Unit: bytes
     Source: Kwon et al. 2023 (PagedAttention), section 3
 
     >>> kv_cache_bytes(kv_bytes_per_token=524288, context=4096) / 2**30  # Llama-2-7B, GiB
     2.0
     """
-    return kv_bytes_per_token * context * batch
+    return kv_bytes_per_token * batch * context
 
 
 def weight_bytes(parameters: N, bytes_per_parameter: N) -> N:
