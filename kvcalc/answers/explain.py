@@ -91,8 +91,8 @@ def evaluate(figure: Figure) -> Number | None:
 
 def _value(node: ast.expr, names: Mapping[str, Number]) -> Any:
     match node:
-        case ast.Constant(value=int() | float() | None):
-            return node.value
+        case ast.Constant(value=int() | float() | None as value) if not isinstance(value, bool):
+            return value
         case ast.Name(id=name) if name in names:
             return names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
