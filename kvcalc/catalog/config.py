@@ -6,6 +6,7 @@ from kvcalc.catalog.families.decoder import outer_tensors, read_groups
 from kvcalc.catalog.families.defaults import defaults_of
 from kvcalc.catalog.families.traits import traits_of
 from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.quantization import apply_quantization
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Source
 from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
@@ -39,7 +40,7 @@ def read_config(
     hidden = keys.need("hidden_size", "n_embd", "d_model", "dim", "model_dim")
     vocab = keys.need("vocab_size", "padded_vocab_size")
     tied = root.flag("tie_word_embeddings") if root.given("tie_word_embeddings") else keys.flag("tie_word_embeddings")
-    return ModelSpec(
+    model = ModelSpec(
         name=name,
         family=family or model_type,
         hidden=hidden,
@@ -52,6 +53,7 @@ def read_config(
         assumptions=() if traits.known else (_unknown(model_type),),
         sources=(source,),
     )
+    return apply_quantization(model, config, hf_quant_config)
 
 
 def _text_decoder(root: Keys, family: str) -> tuple[Keys, str]:

@@ -39,3 +39,35 @@ BF16 = WeightFormat(name="bf16", compute="bf16", bits=16)
 FP16 = WeightFormat(name="fp16", compute="fp16", bits=16)
 FP32 = WeightFormat(name="fp32", compute="fp32", bits=32)
 PLAIN = {"bf16": BF16, "fp16": FP16, "fp32": FP32}
+
+# The formats that need no numbers from a config. Scalars are fp32: a weight's scale, and where activations are
+# quantized statically an input's.
+FP8_TENSOR = WeightFormat(name="fp8", compute="fp8", bits=8, scale="tensor", scale_bits=32)
+FP8_CHANNEL = WeightFormat(name="fp8-channel", compute="fp8", bits=8, scale="channel", scale_bits=32)
+FP8_BLOCK = WeightFormat(name="fp8-block", compute="fp8", bits=8, scale="block", scale_bits=32, block=(128, 128))
+INT8_CHANNEL = WeightFormat(name="int8", compute="int8", bits=8, scale="channel", scale_bits=32)
+MXFP8 = WeightFormat(name="mxfp8", compute="mxfp8", bits=8, scale="group", scale_bits=8, group=32)
+MXFP4 = WeightFormat(name="mxfp4", compute="mxfp4", bits=4, scale="group", scale_bits=8, group=32)
+NVFP4 = WeightFormat(
+    name="nvfp4", compute="nvfp4", bits=4, scale="group", scale_bits=8, group=16, bits_per_tensor=64
+)  # an fp8 scale for 16 elements; an fp32 scale of the weight and one of the input
+NVFP4_WEIGHT_ONLY = NVFP4.model_copy(update={"name": "nvfp4-w4a16", "compute": "bf16", "bits_per_tensor": 32})
+
+
+def integer(bits: int, group: int | None, scale_bits: int = 16, zero_bits: float = 0, **more: int) -> WeightFormat:
+    """Integers for weights alone, computed in bf16: one scale (and zero point) per `group` inputs, or per output.
+
+    >>> integer(4, 128, zero_bits=4).name
+    'int4-g128'
+    """
+    scale: Literal["group", "channel"] = "group" if group else "channel"
+    return WeightFormat(
+        name=f"int{bits}-g{group}" if group else f"int{bits}-channel",
+        compute="bf16",
+        bits=bits,
+        scale=scale,
+        scale_bits=scale_bits,
+        group=group,
+        zero_bits=zero_bits,
+        **more,
+    )

@@ -1,0 +1,164 @@
+"""Schemes that give each group of modules a format of its own: compressed-tensors, Quark, AutoRound, MLX."""
+
+import re
+
+from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.quantization_formats import compressed_format, group_of, quark_format, unknown
+from kvcalc.catalog.quantization_names import Names
+from kvcalc.catalog.quantization_schemes import LAYERS, Module, Scheme, names_of
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.formats import MXFP4, MXFP8, NVFP4_WEIGHT_ONLY, WeightFormat, integer
+
+_CLASS = re.compile(r"[A-Z]\w*\Z")  # "Linear": a class of modules, not a name
+
+
+def compressed_tensors(keys: Keys) -> Scheme:
+    """compressed-tensors: `config_groups`, each with targets (names, "re:" patterns, classes), less `ignore`."""
+    whole = keys.text("format")
+    if whole in ("marlin-24", "sparse-24-bitmask", "sparse-bitmask"):
+        raise unknown("format", whole)
+    ignored = names_of(keys, "ignore")
+    skip = Names(ignored, "regexes", "ignore")
+    # The library stores a packed weight's shape as two int64; writers that give no version store two int32.
+    shape_bits = 128 if keys.has("version") else 64
+    chosen: list[tuple[Names, bool, WeightFormat]] = []
+    groups = keys.child("config_groups")
+    for name in groups.names() if groups else ():
+        assert groups is not None
+        group = groups.child(name)
+        weights = group.child("weights") if group else None
+        if group is None or weights is None:
+            continue  # a group of activations or of the cache alone
+        form = compressed_format(weights, group.child("input_activations"), group.text("format") or whole, shape_bits)
+        targets = names_of(group, "targets")
+        linears = not targets or any(_CLASS.match(target) and "linear" in target.lower() for target in targets)
+        chosen.append((Names([t for t in targets if not _CLASS.match(t)], "regexes", "targets"), linears, form))
+    if not chosen:
+        raise KvcalcError("compressed-tensors without config_groups", hint="is the quantization_config complete?")
+    by_class = next((form for _, linears, form in chosen if linears), None)
+
+    def cover(module: Module) -> WeightFormat | None:
+        if not module.linear or module.path in skip:
+            return None
+        for names, _, form in chosen:
+            if module.path in names:
+                return form
+        # A class covers every linear: a head too, as the library has it. Routers are no linears to engines.
+        return by_class if module.usual or module.tensor.category == "head" else None
+
+    kinds = ", ".join(dict.fromkeys(form.name for _, _, form in chosen))
+    return Scheme(f"compressed-tensors {kinds}", cover)
+
+
+def quark(keys: Keys) -> Scheme:
+    """AMD Quark: a global spec, specs by layer pattern, less `exclude`."""
+    skip = Names(names_of(keys, "exclude"), "globs", "exclude")
+    layers = keys.child("layer_quant_config")
+    rules: list[tuple[Names, WeightFormat | None]] = []
+    for pattern in layers.names() if layers else ():
+        assert layers is not None
+        rules.append((Names([pattern], "globs", "layer_quant_config"), _quark_spec(layers.child(pattern))))
+    by_type = keys.child("layer_type_quant_config")
+    everywhere = _quark_spec((by_type.child("Linear", "<class 'torch.nn.modules.linear.Linear'>") if by_type else None)
+                             or keys.child("global_quant_config"))  # fmt: skip
+
+    def cover(module: Module) -> WeightFormat | None:
+        if not module.linear or module.path in skip:
+            return None
+        for names, form in rules:
+            if module.path in names:
+                return form
+        return everywhere if module.usual else None
+
+    kinds = dict.fromkeys(form.name for form in [everywhere, *(form for _, form in rules)] if form)
+    return Scheme(f"quark {', '.join(kinds)}", cover)
+
+
+def _quark_spec(spec: Keys | None) -> WeightFormat | None:
+    weight = spec.raw("weight") if spec else None
+    if isinstance(weight, list):  # two stages: the last is what is stored
+        weight = weight[-1] if weight else None
+    if spec is None or weight is None:
+        return None
+    return quark_format(Keys(weight, "weight"), spec.raw("input_tensors") is not None)
+
+
+def auto_round(keys: Keys) -> Scheme:
+    """AutoRound: integers in GPTQ's or AWQ's packing, MXFP or NVFP4, with changes by module in `extra_config`."""
+    extra = keys.child("extra_config") or Keys({})
+    default = _auto_round_format(keys, keys)
+    rules: list[tuple[Names, WeightFormat | None]] = []
+    for name in extra.names():
+        change = extra.child(name)
+        if change is not None:
+            pattern = name if re.fullmatch(r"[\w.-]+", name) else f"re:{name}"
+            style = "modules" if pattern == name else "regexes"
+            rules.append((Names([pattern], "modules" if style == "modules" else "regexes", "extra_config"),
+                          _auto_round_format(change, keys)))  # fmt: skip
+    listed = keys.raw("block_name_to_quantize", "to_quant_block_names")
+    blocks = listed.split(",") if isinstance(listed, str) else names_of(keys, "block_name_to_quantize")
+    only = Names([block.strip() for block in blocks], "modules", "block_name_to_quantize") if blocks else None
+
+    def cover(module: Module) -> WeightFormat | None:
+        if not module.linear:
+            return None
+        for names, form in rules:
+            if module.path in names:
+                return form
+        inside = module.usual and module.place in LAYERS
+        return default if inside and (only is None or module.path in only) else None
+
+    return Scheme(f"auto-round {default.name if default else 'by module'}", cover)
+
+
+def _auto_round_format(change: Keys, keys: Keys) -> WeightFormat | None:
+    bits = change.integer("bits", most=32) or keys.integer("bits", default=4, most=32) or 4
+    if bits >= 16:
+        return None
+    group = group_of(change) if change.given("group_size") else group_of(keys, 128)
+    kind = change.text("data_type") or keys.text("data_type", default="int") or "int"
+    if kind.startswith("mx_fp"):
+        return (MXFP4 if bits == 4 else MXFP8).model_copy(update={"group": group or 32})
+    if kind.startswith("nv_fp"):
+        return NVFP4_WEIGHT_ONLY.model_copy(update={"group": group or 16})
+    if kind != "int":
+        raise unknown("data_type", kind)
+    packing = keys.text("packing_format", default="auto_round:auto_gptq") or ""
+    return integer(bits, group, zero_bits=bits, bits_per_input=0 if "awq" in packing else 32)
+
+
+def mlx(keys: Keys) -> Scheme:
+    """MLX's `quantization`: every linear and the embedding whose width is whole groups; changes by module path."""
+    default = _mlx_format(keys, keys)
+    changes: dict[str, WeightFormat | None] = {}
+    for name in keys.names():
+        value = keys.raw(name)
+        if "." in name or isinstance(value, dict | bool):
+            changes[name] = (
+                None if value is False else default if value is True else _mlx_format(Keys(value, name), keys)
+            )
+    chosen = [(Names([name], "modules", "quantization"), form) for name, form in changes.items()]
+
+    def cover(module: Module) -> WeightFormat | None:
+        matrix = module.linear or (module.tensor.category == "embedding" and len(module.tensor.shape) == 2)
+        if not matrix or module.place == "tower":
+            return None
+        for names, form in chosen:
+            if module.path in names:
+                return form
+        whole_groups = module.tensor.shape[1] % (default.group or 1) == 0
+        return default if whole_groups else None
+
+    return Scheme(f"mlx {default.name}", cover)
+
+
+def _mlx_format(keys: Keys, outer: Keys) -> WeightFormat:
+    mode = keys.text("mode") or outer.text("mode", default="affine") or "affine"
+    if mode in ("mxfp4", "mxfp8", "nvfp4"):
+        forms = {"mxfp4": MXFP4, "mxfp8": MXFP8, "nvfp4": NVFP4_WEIGHT_ONLY}
+        return forms[mode].model_copy(update={"compute": "bf16", "bits_per_tensor": 0})
+    if mode != "affine":
+        raise unknown("mode", mode)
+    bits = keys.integer("bits", default=outer.integer("bits", default=4, most=8), most=8) or 4
+    group = group_of(keys) or group_of(outer, 64)
+    return integer(bits, group, zero_bits=16)  # a 16-bit scale and a 16-bit offset per group
