@@ -44,10 +44,12 @@ def ask(model: str, flags: dict[str, Any], engine: str = "vllm") -> Question:
 
 def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     """The model with the element type and the quantization that the deployment asks for."""
-    from kvcalc.catalog.quantization import redtype, requantize
-
     if deployment.dtype != "auto":
+        from kvcalc.catalog.quantization import redtype
+
         model = redtype(model, deployment.dtype)
     if deployment.quantization is not None:
+        from kvcalc.catalog.quantization import requantize
+
         model = requantize(model, deployment.quantization)
     return model

@@ -6,6 +6,7 @@ Only the module of the command that was asked for is imported; the others stand 
 import os
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -79,6 +80,9 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _usage_hint(error: Any) -> str:
+    close = get_close_matches(str(error.format_message()).partition("'")[2].partition("'")[0], COMMANDS, n=1)
+    if close:
+        return f"did you mean `kvcalc {close[0]}`? `kvcalc --help` lists the commands"
     path = getattr(getattr(error, "ctx", None), "command_path", "kvcalc")
     return f"`{path} --help` shows what it takes"
 

@@ -47,7 +47,9 @@ LAYOUT = (
 ENGINE = (
     _text("Engine", "engine", "--engine", "NAME", "ideal, vllm (default), sglang, trtllm or llamacpp."),
     _text("Engine", "engine_version", "--engine-version", "X.Y", "Rules of this version. Default: the newest known."),
-    _text("Engine", "max_model_len", "--max-model-len", "TOKENS", "8192, 8k = 8,000, 8K = 8,192. Default: the model's."),
+    _text(
+        "Engine", "max_model_len", "--max-model-len", "TOKENS", "8192, 8k = 8,000, 8K = 8,192. Default: the model's."
+    ),
     _text("Engine", "max_num_seqs", "--max-num-seqs", "N", "Sequences in a step, at most."),
     _text("Engine", "max_num_batched_tokens", "--max-num-batched-tokens", "TOKENS", "Tokens in a step, at most."),
     _text("Engine", "block_size", "--block-size", "TOKENS", "Tokens in a cache block. Default: the engine's."),
@@ -85,6 +87,11 @@ WORKLOAD = (
     _text("Workload", "batch", "--batch", "N", "Sequences in the step. Default: all that fit."),
     _text("Workload", "input_len", "--input-len --isl", "TOKENS", "Prompt tokens of a request."),
     _text("Workload", "output_len", "--output-len --osl", "TOKENS", "Output tokens of a request."),
+)
+
+TARGETS = (
+    _text("Workload", "ttft_s", "--ttft", "TIME", "Target for the time to the first token: 1s."),
+    _text("Workload", "tpot_s", "--tpot", "TIME", "Target for the time per output token: 50ms."),
 )
 
 OUTPUT = (

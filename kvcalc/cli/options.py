@@ -12,7 +12,9 @@ from kvcalc.cli.flags import Flag
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A card, a Hub id (@revision), a folder, a config.json, a .gguf or a TOML.", show_default=False
+        metavar="MODEL",
+        help="A card, a Hub id (@revision), a folder, a config.json, a .gguf or a TOML.",
+        show_default=False,
     ),
 ]
 ModelsArgument = Annotated[

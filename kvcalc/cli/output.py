@@ -77,11 +77,15 @@ def _check_writable(path: Path) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
+    write_bytes_atomically(path, text.encode())
+
+
+def write_bytes_atomically(path: Path, data: bytes) -> None:
     """All of it or nothing: written beside the target, then renamed over it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
     except BaseException:

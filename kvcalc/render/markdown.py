@@ -1,6 +1,6 @@
 """Page → Markdown."""
 
-from kvcalc.render.page import Bars, Block, Facts, Page, Table
+from kvcalc.render.page import Bars, Block, Facts, Page, Plot, Table
 
 
 def render(page: Page) -> str:
@@ -17,7 +17,7 @@ def render(page: Page) -> str:
 
 
 def _safe(text: str) -> str:
-    return text.replace("|", "\\|")
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _row(cells: tuple[str, ...]) -> str:
@@ -25,6 +25,10 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def _lines(block: Block) -> list[str]:
+    if isinstance(block, Plot):
+        from kvcalc.render.plot import terminal_lines
+
+        return ["```text", *terminal_lines(block, 80, colour=False), "```"]
     if isinstance(block, Table):
         rule = "|" + "|".join("---" if i in block.left else "---:" for i in range(len(block.columns))) + "|"
         return [_row(block.columns), rule, *(_row(row) for row in block.rows)]

@@ -37,7 +37,29 @@ class Text:
     title: str = ""
 
 
-Block = Table | Facts | Bars | Text
+@dataclass(frozen=True)
+class Series:
+    """One line of a plot."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    marks: tuple[str, ...] = ()  # what each point stands for: its batch
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines in one frame."""
+
+    series: tuple[Series, ...]
+    x_label: str
+    y_label: str
+    title: str = ""
+    log_x: bool = False
+    log_y: bool = False
+
+
+Block = Plot | Table | Facts | Bars | Text
 
 
 @dataclass(frozen=True)

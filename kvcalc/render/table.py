@@ -5,7 +5,7 @@ import sys
 import textwrap
 from typing import TextIO
 
-from kvcalc.render.page import Bars, Block, Facts, Page, Table, Text
+from kvcalc.render.page import Bars, Block, Facts, Page, Plot, Table
 
 WIDTH = 80
 BAR_WIDTH = 30
@@ -34,14 +34,18 @@ def render(page: Page, colour: bool = False) -> str:
     parts = [paint(page.title, _BOLD) + verdict]
     for block in page.blocks:
         heading = [paint(block.title, _BOLD)] if block.title else []
-        parts.append("\n".join([*heading, *_lines(block, paint)]))
+        parts.append("\n".join([*heading, *_lines(block, colour)]))
     if page.notes:
         notes = [line for note in page.notes for line in _wrapped(f"· {note}", "  ", "    ")]
         parts.append("\n".join([paint("Assumed", _BOLD), *(paint(line, _DIM) for line in notes)]))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _lines(block: Block, paint: object) -> list[str]:
+def _lines(block: Block, colour: bool) -> list[str]:
+    if isinstance(block, Plot):
+        from kvcalc.render.plot import terminal_lines
+
+        return terminal_lines(block, WIDTH, colour)
     if isinstance(block, Table):
         return table_lines(block)
     if isinstance(block, Facts):
@@ -58,8 +62,8 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 
 
 def table_lines(table: Table) -> list[str]:
-    """Columns two spaces apart, as wide as their widest cell: never truncated."""
-    rows = [table.columns, *table.rows]
+    """Columns two spaces apart, as wide as their widest cell: never truncated. A heading may have several lines."""
+    rows = [*_heading(table.columns), *table.rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
     lines = []
     for row in rows:
@@ -69,6 +73,14 @@ def table_lines(table: Table) -> list[str]:
         ]
         lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
+
+
+def _heading(columns: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """One row a line, set low: the last lines of all headings stand beside each other."""
+    split = [column.split("\n") for column in columns]
+    height = max(len(lines) for lines in split)
+    padded = [[""] * (height - len(lines)) + lines for lines in split]
+    return list(zip(*padded, strict=True))
 
 
 def _facts(block: Facts) -> list[str]:
@@ -102,5 +114,3 @@ def bar(share: float, width: int = BAR_WIDTH) -> str:
     full, part = divmod(eighths, 8)
     return "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
 
-
-__all__ = ["Text", "bar", "render", "table_lines", "wants_colour"]

@@ -46,6 +46,7 @@ class GpuMemory(Frozen):
 
 class KvResult(Frozen):
     models: tuple[KvModel, ...]
+    variants: tuple[KvModel, ...]  # of a single model: the same with other caches
     batch: int
     gpus: tuple[GpuMemory, ...]
 

@@ -1,0 +1,142 @@
+"""`kvcalc kv`: what one token and one sequence of cache cost."""
+
+from collections.abc import Iterable
+
+from kvcalc.answers.explain import explain
+from kvcalc.catalog.gpus import load_gpu
+from kvcalc.counting.cache import CacheProfile, cache_profile, element_bytes
+from kvcalc.engines import cache_dtype
+from kvcalc.formulas import cache as formulas
+from kvcalc.reports.base import Figure
+from kvcalc.reports.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.model import Attention, ModelSpec
+from kvcalc.specs.variants import architecture_variants
+
+USUAL_CONTEXTS = (2048, 8192, 32768, 131072)
+COMMON_GPUS = ("rtx-4090", "l40s", "a100-80g-sxm", "h100-sxm", "h200-sxm", "b200-sxm")
+CACHE_VARIANTS = ("fp8", "int8", "nvfp4")
+AS_IT_IS = "as it is"
+
+
+def kv(
+    models: Iterable[ModelSpec],
+    deployment: Deployment,
+    contexts: tuple[int, ...] = (),
+    batch: int = 1,
+    cache_dtypes: tuple[str, ...] = (),
+) -> KvReport:
+    """Every model with every cache dtype side by side; one model alone is also shown with other caches."""
+    models = tuple(models)
+    rows, assumptions, figures = [], [], []
+    for model in models:
+        at = contexts or _contexts(model)
+        for dtype in cache_dtypes or ("auto",):
+            asked = deployment.model_copy(update={"kv_cache_dtype": dtype})
+            resolved = cache_dtype(model, asked)
+            rows.append(_model(model, AS_IT_IS, resolved, asked, at))
+            figures.extend(_working(model, resolved))
+        assumptions.extend(model.assumptions)
+    assumptions.append(
+        Assumption(
+            name="accuracy",
+            value=None,
+            why="what a smaller cache dtype or another architecture does to the model's answers is not modelled",
+        )
+    )
+    result = KvResult(
+        models=tuple(rows),
+        variants=_variants(models[0], deployment, contexts) if len(rows) == 1 else (),
+        batch=batch,
+        gpus=tuple(_memory(name) for name in COMMON_GPUS),
+    )
+    return KvReport(
+        inputs={
+            "models": [model.name for model in models],
+            "kv_cache_dtype": list(cache_dtypes) or ["auto"],
+            "context": sorted({point.context for row in rows for point in row.by_context}),
+            "batch": batch,
+        },
+        result=result,
+        figures=tuple(figures),
+        assumptions=tuple(assumptions),
+        sources=tuple(source for model in models for source in model.sources),
+    )
+
+
+def _contexts(model: ModelSpec) -> tuple[int, ...]:
+    longest = model.max_context
+    if longest is None:
+        return USUAL_CONTEXTS
+    return tuple(sorted({context for context in USUAL_CONTEXTS if context < longest} | {longest}))
+
+
+def _memory(name: str) -> GpuMemory:
+    gpu = load_gpu(name)
+    return GpuMemory(name=gpu.title, memory_bytes=gpu.memory_bytes)
+
+
+def _model(model: ModelSpec, variant: str, dtype: str, deployment: Deployment, contexts: tuple[int, ...]) -> KvModel:
+    state = None if deployment.mamba_ssm_cache_dtype == "auto" else deployment.mamba_ssm_cache_dtype
+    profile = cache_profile(model, dtype, state_dtype=state)
+    return KvModel(
+        name=model.name,
+        variant=variant,
+        cache_dtype=dtype,
+        bytes_per_token=profile.bytes_per_token,
+        bytes_per_token_at_start=profile.bytes_per_token_at_start,
+        fixed_bytes_per_sequence=profile.fixed_bytes,
+        max_context=model.max_context,
+        groups=_groups(profile),
+        by_context=tuple(
+            KvPoint(context=context, bytes=profile.stored(context), read_bytes=profile.read(context))
+            for context in contexts
+        ),
+    )
+
+
+def _groups(profile: CacheProfile) -> tuple[KvGroup, ...]:
+    return tuple(
+        KvGroup(
+            kind=group.kind,
+            layers=group.layers,
+            bytes_per_token=group.bytes_per_token,
+            window=group.window,
+            state_bytes=group.fixed_bytes,
+            read_limit_tokens=group.read_limit,
+        )
+        for group in profile.groups
+    )
+
+
+def _variants(model: ModelSpec, deployment: Deployment, contexts: tuple[int, ...]) -> tuple[KvModel, ...]:
+    """The same model under other caches, so that what each trick saves is visible."""
+    at = contexts or _contexts(model)
+    dtype = cache_dtype(model, deployment)
+    others = [
+        _model(model, f"{other} cache", other, deployment, at)
+        for other in CACHE_VARIANTS
+        if element_bytes(other) < element_bytes(dtype)
+    ]
+    others += [_model(other, name, dtype, deployment, at) for name, other in architecture_variants(model)]
+    return tuple(others)
+
+
+def _working(model: ModelSpec, dtype: str) -> list[Figure]:
+    """The formula of each group of plain attention layers, its values put in."""
+    figures = []
+    for group in model.groups:
+        for mixer in group.mixers:
+            if isinstance(mixer, Attention) and mixer.owns_cache and mixer.head_dim == mixer.v_head_dim:
+                figures.append(
+                    explain(
+                        formulas.kv_bytes_per_token,
+                        name=f"{model.name}: cache bytes per token of {group.count} layers ({dtype})",
+                        layers=group.count,
+                        kv_heads=mixer.kv_heads,
+                        head_dim=mixer.head_dim,
+                        bytes_per_element=element_bytes(dtype),
+                    )
+                )
+    return figures

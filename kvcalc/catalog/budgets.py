@@ -1,0 +1,103 @@
+"""budget.toml → Budget. Strict: a file that says less than it seems to say must never pass by accident."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from kvcalc.catalog.data import read_toml
+from kvcalc.catalog.names import did_you_mean
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.budget import SCHEMA, Budget, Entry, Limits
+from kvcalc.specs.checked import flag_of
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.workload import Workload
+
+# A Hub id without a revision may mean another model tomorrow.
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z", re.ASCII)
+_OWN_KEYS = ("name", "model", "gpu", "limit")
+_SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization",
+          "isl": "input_len", "osl": "output_len"}  # fmt: skip
+LIMIT_KEYS = tuple(info.alias or name for name, info in Limits.model_fields.items())
+
+
+def flag_fields() -> dict[str, str]:
+    """Every flag that a file may set, without its dashes, and the field it fills."""
+    fields = {flag_of(name)[2:]: name for name in (*Deployment.model_fields, *Workload.model_fields)}
+    return fields | _SHORT
+
+
+def read_budget(path: Path) -> Budget:
+    """The deployments and limits of a file, or a KvcalcError that says what is wrong and where."""
+    where = str(path)
+    data = read_toml(path, "budget")
+    _known(data, ("schema", "defaults", "deployment"), where)
+    if data.get("schema") != SCHEMA:
+        raise KvcalcError(f"{where}: schema is {data.get('schema')!r}", hint=f'begin the file with schema = "{SCHEMA}"')
+    defaults = data.get("defaults", {})
+    tables = data.get("deployment", [])
+    if not isinstance(defaults, dict) or not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise KvcalcError(f"{where}: not in the form of a budget", hint="use [defaults] and [[deployment]] tables")
+    if not tables:
+        raise KvcalcError(f"{where}: no deployments", hint="add a [[deployment]] with a model, a gpu and limits")
+    shared = _flags(defaults, f"{where}: defaults")
+    entries = tuple(_entry(table, shared, where, i) for i, table in enumerate(tables, start=1))
+    names = [entry.name for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise KvcalcError(f"{where}: two deployments are named {name!r}", hint="give each its own name")
+    return Budget(path=where, entries=entries)
+
+
+def _known(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in keys:
+            listing = "known here: " + ", ".join(keys)
+            raise KvcalcError(f"{where}: unknown key {key!r}", hint=did_you_mean(key, keys, listing))
+
+
+def _flags(table: dict[str, Any], where: str) -> dict[str, Any]:
+    fields = flag_fields()
+    _known(table, tuple(fields), where)
+    found = {}
+    for key, value in table.items():
+        if isinstance(value, dict | list):
+            raise KvcalcError(f"{where}: {key} must be one value", hint="write it as the flag takes it")
+        found[fields[key]] = value
+    return found
+
+
+def _entry(table: dict[str, Any], shared: dict[str, Any], path: str, number: int) -> Entry:
+    name = table.get("name", f"deployment {number}")
+    where = f"{path}: deployment {number} ({name})" if "name" in table else f"{path}: deployment {number}"
+    for key in ("model", "gpu"):
+        if not isinstance(table.get(key), str) or not table[key]:
+            raise KvcalcError(f"{where}: no {key}", hint=f'add {key} = "..."')
+    _known(table, (*_OWN_KEYS, *flag_fields()), where)
+    model = table["model"]
+    if _HUB_ID.match(model) and not Path(model).exists():
+        raise KvcalcError(
+            f"{where}: {model} has no revision", hint=f"write {model}@<commit>, so that the answer cannot change unseen"
+        )
+    own = _flags({key: value for key, value in table.items() if key not in _OWN_KEYS}, where)
+    limits = _limits(table.get("limit"), where)
+    if limits.max_usd_per_mtok is not None and "price_usd_per_hour" not in shared | own:
+        raise KvcalcError(f"{where}: max-usd-per-mtok without a price", hint="add price = <USD per GPU-hour>")
+    return Entry(name=str(name), model=model, gpu=table["gpu"], flags=shared | own, limits=limits, place=where)
+
+
+def _limits(table: object, where: str) -> Limits:
+    if not isinstance(table, dict):
+        raise KvcalcError(f"{where}: no limits", hint="add a [deployment.limit] table, such as fits = true")
+    _known(table, LIMIT_KEYS, f"{where}, limit")
+    try:
+        limits = Limits.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise KvcalcError(
+            f"{where}: limit {first['loc'][0]} = {first['input']!r}: {first['msg']}", hint="fix the value"
+        ) from None
+    if not limits.given:
+        raise KvcalcError(f"{where}: no limits", hint="set at least one, such as fits = true")
+    return limits

@@ -1,0 +1,35 @@
+"""`kvcalc curve`."""
+
+from pathlib import Path
+
+from kvcalc.cli.flags import GPU, OUTPUT, SERVING, TARGETS, WORKLOAD
+from kvcalc.cli.options import Flags, ModelArgument, takes
+from kvcalc.cli.output import FORMATS, Output, write_bytes_atomically
+from kvcalc.errors import KvcalcError
+
+_SWEPT = ("gpu", "tensor_parallel_size", "batch", "context", "input_len", "output_len")
+
+
+@takes(GPU, WORKLOAD, TARGETS, SERVING, OUTPUT, repeated=frozenset(_SWEPT))
+def command(model: ModelArgument, flags: Flags) -> None:
+    """Throughput, time per token and cost over batch, context, lengths or GPUs: table, plot, CSV, SVG, PNG.
+
+    \b
+      kvcalc curve llama-3-8b --gpu h100-sxm --context 2048
+      kvcalc curve llama-3-8b --gpu h100-sxm --gpu h200-sxm --context 8192 --tpot 50ms
+      kvcalc curve llama-3-70b --gpu h100-sxm -tp 4 -tp 8 --context 4096 --format svg -o curve.svg
+      kvcalc curve llama-3-8b --gpu h100-sxm --batch 64 --context 1k --context 4k --context 8k
+    """
+    output = Output(flags, formats=(*FORMATS, "svg", "png"))
+    if output.format in ("svg", "png") and output.path in (None, "-"):
+        raise KvcalcError(f"--format {output.format} needs a file", hint="name one with -o")
+    from kvcalc.answers.curve import curve
+    from kvcalc.render.pages.curve import page, plot, rows
+
+    report = curve(model, {name: flags.pop(name) for name in _SWEPT if name in flags}, flags)
+    if output.format in ("svg", "png"):
+        from kvcalc.render.plot import image
+
+        write_bytes_atomically(Path(str(output.path)), image(plot(report), output.format))
+        return
+    output.emit(report, "curve", page, rows)

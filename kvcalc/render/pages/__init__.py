@@ -1,0 +1,1 @@
+"""One file a command: what its report shows, and in which order."""

@@ -1,0 +1,79 @@
+"""What `kvcalc curve` shows."""
+
+from typing import Any
+
+from kvcalc.render.page import Block, Page, Plot, Series, Table, Text
+from kvcalc.reports.curve import CurvePoint, CurveReport
+from kvcalc.units import format_count, format_seconds, format_usd
+
+
+def page(report: CurveReport) -> Page:
+    result = report.result
+    blocks: list[Block] = [plot(report), _table(result.points)]
+    if result.tpot_target_s is not None:
+        best = result.largest_batch_under_tpot
+        said = "no batch" if best is None else f"a batch of {format_count(best)}"
+        kind = "the estimate" if any(p.estimate_s for p in result.points) else "the bound"
+        blocks.append(Text(lines=(f"At most {format_seconds(result.tpot_target_s)} per token, by {kind}: {said}.",)))
+    return Page(
+        title=f"{result.model}: throughput against speed",
+        blocks=tuple(blocks),
+        notes=tuple(f"{one.name}: {one.why}" for one in report.assumptions),
+    )
+
+
+def _curves(points: tuple[CurvePoint, ...], over: str) -> dict[str, list[CurvePoint]]:
+    """One curve for each GPU, tp and whatever else does not vary along it."""
+    curves: dict[str, list[CurvePoint]] = {}
+    for point in points:
+        held = f"context {format_count(point.context)}" if over == "batch" else f"batch {format_count(point.batch)}"
+        curves.setdefault(f"{point.gpu} tp {point.tp}, {held}", []).append(point)
+    return curves
+
+
+def plot(report: CurveReport) -> Plot:
+    result = report.result
+    curves = _curves(result.points, result.over)
+    return Plot(
+        title=f"{result.model}",
+        x_label="tokens/s per user",
+        y_label="tokens/s per GPU",
+        series=tuple(
+            Series(
+                label=label,
+                x=tuple(p.output_tokens_per_s_per_user for p in points),
+                y=tuple(p.output_tokens_per_s_per_gpu for p in points),
+                marks=tuple(str(p.batch if result.over == "batch" else p.context) for p in points),
+            )
+            for label, points in curves.items()
+        ),
+    )
+
+
+def _table(points: tuple[CurvePoint, ...]) -> Table:
+    several_gpus = len({(p.gpu, p.tp) for p in points}) > 1
+    first = ("GPU", "tp") if several_gpus else ()
+    return Table(
+        columns=(*first, "batch", "context", "bound", "estimate", "tokens/s", "per user", "$ per M", ""),
+        left=frozenset({0, len(first) + 7} if several_gpus else {7}),
+        rows=tuple((*((p.gpu, str(p.tp)) if several_gpus else ()), *_row(p)) for p in points),
+    )
+
+
+def _row(point: CurvePoint) -> tuple[str, ...]:
+    cost = point.usd_per_million_output_tokens
+    return (
+        format_count(point.batch),
+        format_count(point.context),
+        format_seconds(point.bound_s),
+        "–" if point.estimate_s is None else format_seconds(point.estimate_s.value),
+        format_count(point.output_tokens_per_s),
+        f"{point.output_tokens_per_s_per_user:,.1f}",
+        "–" if cost is None else format_usd(cost),
+        "" if point.fits else "does not fit",
+    )
+
+
+def rows(report: CurveReport) -> list[dict[str, Any]]:
+    """For CSV: one line a point."""
+    return [point.model_dump() for point in report.result.points]

@@ -1,0 +1,147 @@
+"""What `kvcalc kv` shows."""
+
+from typing import Any
+
+from kvcalc.render.page import Bars, Block, Page, Table
+from kvcalc.reports.kv import KvGroup, KvModel, KvReport
+from kvcalc.units import format_bytes, format_count
+
+
+def page(report: KvReport) -> Page:
+    result = report.result
+    blocks: list[Block] = []
+    if len(result.models) == 1:
+        blocks += _one(result.models[0])
+    else:
+        blocks.append(_overview(result.models))
+    blocks.append(_curve(result.models, result.batch))
+    if result.variants:
+        blocks.append(_variants(result.models[0], result.variants))
+    blocks.append(_beside_gpus(report))
+    names = ", ".join(dict.fromkeys(model.name for model in result.models))
+    return Page(
+        title=f"KV cache of {names}",
+        blocks=tuple(blocks),
+        notes=tuple(f"{one.name}: {one.why}" for one in report.assumptions),
+    )
+
+
+def _one(model: KvModel) -> list[Block]:
+    return [
+        Table(
+            title=f"By kind of layer, {model.cache_dtype} cache",
+            columns=("layers", "", "grows\nper token", "up to", "fixed\nper sequence"),
+            rows=(
+                *(_group(group) for group in model.groups),
+                (
+                    "all",
+                    str(sum(group.layers for group in model.groups)),
+                    format_bytes(model.bytes_per_token_at_start),
+                    "",
+                    format_bytes(model.fixed_bytes_per_sequence) if model.fixed_bytes_per_sequence else "",
+                ),
+            ),
+        )
+    ]
+
+
+def _group(group: KvGroup) -> tuple[str, ...]:
+    limit = f"{format_count(group.window)} tokens" if group.window else "" if not group.bytes_per_token else "no limit"
+    if group.read_limit_tokens:
+        limit += f", reads {format_count(group.read_limit_tokens)}"
+    return (
+        group.kind,
+        str(group.layers),
+        format_bytes(group.bytes_per_token) if group.bytes_per_token else "nothing",
+        limit,
+        format_bytes(group.state_bytes) if group.state_bytes else "",
+    )
+
+
+def _overview(models: tuple[KvModel, ...]) -> Table:
+    return Table(
+        columns=("model", "cache", "per token", "at the start", "fixed"),
+        left=frozenset({0, 1}),
+        rows=tuple(
+            (
+                model.name,
+                model.cache_dtype,
+                format_bytes(model.bytes_per_token),
+                format_bytes(model.bytes_per_token_at_start),
+                format_bytes(model.fixed_bytes_per_sequence),
+            )
+            for model in models
+        ),
+    )
+
+
+def _curve(models: tuple[KvModel, ...], batch: int) -> Table:
+    contexts = sorted({point.context for model in models for point in model.by_context})
+    columns = ("context", *(_label(model, models) for model in models))
+    held = [{point.context: point.bytes for point in model.by_context} for model in models]
+    who = "one sequence" if batch == 1 else f"{format_count(batch)} sequences"
+    return Table(
+        title=f"Cache of {who}",
+        columns=columns,
+        rows=tuple(
+            (format_count(context), *(format_bytes(one[context] * batch) if context in one else "–" for one in held))
+            for context in contexts
+        ),
+    )
+
+
+def _label(model: KvModel, models: tuple[KvModel, ...]) -> str:
+    alone = sum(other.name == model.name for other in models) == 1
+    return model.name if alone else f"{model.name} {model.cache_dtype}"
+
+
+def _variants(model: KvModel, variants: tuple[KvModel, ...]) -> Table:
+    longest = model.by_context[-1]
+    return Table(
+        title="The same model with another cache",
+        columns=("cache", "per token", f"one sequence\nof {format_count(longest.context)}", "against\nas it is"),
+        rows=tuple(
+            (
+                one.variant,
+                format_bytes(one.bytes_per_token_at_start),
+                format_bytes(one.by_context[-1].bytes),
+                f"{one.by_context[-1].bytes / longest.bytes:.2f} ×" if longest.bytes else "–",
+            )
+            for one in (model, *variants)
+        ),
+    )
+
+
+def _beside_gpus(report: KvReport) -> Bars:
+    """The largest cache asked about, beside the memory of common GPUs."""
+    result = report.result
+    totals = [(model, point) for model in result.models for point in model.by_context[-1:]]
+    rows = [
+        (f"{_label(model, result.models)}, {format_count(point.context)}", point.bytes * result.batch)
+        for model, point in totals
+    ]
+    gpus = [(gpu.name, float(gpu.memory_bytes)) for gpu in result.gpus]
+    largest = max(value for _, value in (*rows, *gpus)) or 1
+    return Bars(
+        title="Beside the memory of common GPUs",
+        rows=tuple((label, value / largest, format_bytes(value)) for label, value in (*rows, *gpus)),
+    )
+
+
+def rows(report: KvReport) -> list[dict[str, Any]]:
+    """For CSV: one line a model, cache and context."""
+    return [
+        {
+            "model": model.name,
+            "variant": model.variant,
+            "cache_dtype": model.cache_dtype,
+            "bytes_per_token": model.bytes_per_token,
+            "bytes_per_token_at_start": model.bytes_per_token_at_start,
+            "fixed_bytes_per_sequence": model.fixed_bytes_per_sequence,
+            "context": point.context,
+            "bytes": point.bytes,
+            "read_bytes": point.read_bytes,
+        }
+        for model in (*report.result.models, *report.result.variants)
+        for point in model.by_context
+    ]

@@ -1,0 +1,137 @@
+"""What `kvcalc size` shows."""
+
+from typing import Any
+
+from kvcalc.render.page import Block, Facts, Page, Table, Text
+from kvcalc.reports.base import Range
+from kvcalc.reports.size import MemoryTerm, RankedGpu, RankingReport, SizeReport, SizeResult
+from kvcalc.units import format_bytes, format_count, format_seconds, format_usd
+
+
+def page(report: SizeReport | RankingReport) -> Page:
+    result = report.result
+    blocks: list[Block] = []
+    if isinstance(report, RankingReport):
+        blocks.append(_ranking(report.result.ranking))
+    blocks.append(_memory(result))
+    blocks.append(_sequences(result))
+    if result.bound is not None:
+        blocks.append(_step(result))
+    if result.advice:
+        blocks.append(
+            Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
+        )
+    where = f"{result.gpus} × {result.gpu}"
+    engine = " ".join(part for part in (result.engine, result.engine_version) if part)
+    verdict = "fits" if result.fits else f"does not fit: {result.reason}"
+    return Page(
+        title=f"{result.model} on {where}, {engine}",
+        verdict=verdict,
+        good=result.fits,
+        blocks=tuple(blocks),
+        notes=tuple(f"{one.name}{_value(one.value)}: {one.why}" for one in report.assumptions),
+    )
+
+
+def _value(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return ""
+    return f" {value:,}" if isinstance(value, int) else f" {value}"
+
+
+def _memory(result: SizeResult) -> Facts:
+    rows = [(term.name, format_bytes(term.bytes), _remark(term)) for term in result.memory]
+    if result.kv_pool_bytes_per_gpu is not None:
+        rows.append(("cache pool", format_bytes(result.kv_pool_bytes_per_gpu), _pool_range(result)))
+    return Facts(title="Memory of one GPU", rows=tuple(rows))
+
+
+def _remark(term: MemoryTerm) -> str:
+    if term.low_bytes is None or term.high_bytes is None or term.low_bytes == term.high_bytes:
+        return term.note
+    spread = f"{format_bytes(term.low_bytes)} to {format_bytes(term.high_bytes)}"
+    return f"{term.note} ({spread})" if term.note else spread
+
+
+def _pool_range(result: SizeResult) -> str:
+    low, high = result.kv_pool_low_bytes_per_gpu, result.kv_pool_high_bytes_per_gpu
+    if low is None or high is None or low == high:
+        return ""
+    return f"{format_bytes(low)} to {format_bytes(high)}"
+
+
+def _sequences(result: SizeResult) -> Block:
+    if result.kv_pool_bytes_per_gpu is None:
+        return Text(title="Sequences that fit", lines=(result.reason or "not predicted",))
+    per_token = f"{format_bytes(result.kv_cache_bytes_per_token)} a token"
+    if result.fixed_bytes_per_sequence:
+        per_token += f" and {format_bytes(result.fixed_bytes_per_sequence)} a sequence"
+    tokens = "no limit" if result.kv_cache_size_tokens is None else format_count(result.kv_cache_size_tokens)
+    rows = [("tokens", tokens, per_token)]
+    if result.kv_cache_max_concurrency is not None and result.max_model_len is not None:
+        concurrency = f"{result.kv_cache_max_concurrency:,.2f}"
+        rows.append(("concurrency", concurrency, f"sequences of max_model_len = {format_count(result.max_model_len)}"))
+    for row in result.by_context:
+        held = "no limit" if row.max_batch is None else format_count(row.max_batch)
+        rows.append((f"at {format_count(row.context)}", held, "sequences"))
+    if result.ideal is not None:
+        ideal = result.ideal
+        tokens = "no limit" if ideal.kv_cache_size_tokens is None else format_count(ideal.kv_cache_size_tokens)
+        rows.append(("ideal tokens", tokens, ideal.difference))
+    return Facts(title="Cache that fits", rows=tuple(rows))
+
+
+def _step(result: SizeResult) -> Facts:
+    bound, estimate = result.bound, result.estimate
+    assert bound is not None
+    cost = bound.usd_per_million_output_tokens
+    rows = [("bound", format_seconds(bound.step_time_s), _speed(bound.output_tokens_per_s, cost, f"{bound.limit}-bound"))]
+    if estimate is not None:
+        price = estimate.usd_per_million_output_tokens
+        rows.append(
+            (
+                "estimate",
+                format_seconds(estimate.step_time_s.value),
+                _speed(estimate.output_tokens_per_s.value, price.value if price else None, _times(estimate.step_time_s)),
+            )
+        )
+    batch = format_count(result.batch or 0)
+    return Facts(title=f"One decode step of {batch} sequences at {format_count(result.context)}", rows=tuple(rows))
+
+
+def _times(value: Range) -> str:
+    return f"{format_seconds(value.low)} to {format_seconds(value.high)}"
+
+
+def _speed(tokens_per_s: float, cost: float | None, remark: str) -> str:
+    money = f", {format_usd(cost)} per million tokens" if cost is not None else ""
+    return f"{format_count(tokens_per_s)} tokens/s{money}, {remark}"
+
+
+def _ranking(ranking: tuple[RankedGpu, ...]) -> Table:
+    return Table(
+        title="Every GPU, the cheapest that fits first" if any(r.usd_per_million_output_tokens for r in ranking) else "Every GPU",
+        columns=("GPU", "memory", "sequences", "step", "tokens/s", "$ per M", ""),
+        left=frozenset({0, 6}),
+        rows=tuple(_ranked(row) for row in ranking),
+    )
+
+
+def _ranked(row: RankedGpu) -> tuple[str, ...]:
+    cost = row.usd_per_million_output_tokens
+    return (
+        row.gpu,
+        format_bytes(row.memory_bytes, 0),
+        "–" if row.max_batch is None else format_count(row.max_batch),
+        "–" if row.bound_step_time_s is None else format_seconds(row.bound_step_time_s, 1),
+        "–" if row.output_tokens_per_s is None else format_count(row.output_tokens_per_s),
+        "–" if cost is None else format_usd(cost),
+        "" if row.fits else (row.reason or "does not fit"),
+    )
+
+
+def rows(report: SizeReport | RankingReport) -> list[dict[str, Any]]:
+    """For CSV: the figures, or the ranking."""
+    if isinstance(report, RankingReport):
+        return [row.model_dump() for row in report.result.ranking]
+    return [report.result.model_dump()]

@@ -1,0 +1,85 @@
+"""What `kvcalc step` shows."""
+
+from typing import Any
+
+from kvcalc.render.page import Block, Facts, Page, Table
+from kvcalc.reports.step import OperatorRow, StepReport, StepResult
+from kvcalc.units import format_bytes, format_count, format_seconds, format_si
+
+
+def page(report: StepReport) -> Page:
+    result = report.result
+    return Page(
+        title=f"One decode step of {result.model} on {result.gpus} × {result.gpu}",
+        verdict=f"{result.limit}-bound",
+        blocks=(_whole(result), *_operators(result), _thresholds(result)),
+        notes=tuple(f"{one.name}: {one.why}" for one in report.assumptions),
+    )
+
+
+def _whole(result: StepResult) -> Block:
+    shares = result.intensity
+    rows = [
+        ("sequences", format_count(result.batch), f"of {format_count(result.context)} cached tokens"),
+        ("weights read", format_bytes(result.weight_bytes), f"{shares.weight_share:.0%} of the bytes"),
+        ("cache read", format_bytes(result.cache_bytes), f"{shares.cache_share:.0%} of the bytes"),
+        ("FLOPs", format_si(result.flops, "FLOP", 2), ""),
+        (
+            "intensity",
+            f"{result.intensity_flop_per_byte:.1f} FLOP/B",
+            f"weights {shares.weight_flop_per_byte:.1f}, cache {shares.cache_flop_per_byte:.1f}; "
+            f"the ridge is {result.ridge_flop_per_byte:.0f}",
+        ),
+        ("memory time", format_seconds(result.memory_time_s), ""),
+        ("compute time", format_seconds(result.compute_time_s), ""),
+        ("bound", format_seconds(result.bound_s), f"at most {format_count(result.output_tokens_per_s)} tokens/s"),
+    ]
+    if result.operator_bound_s is not None:
+        rows.append(("operator bound", format_seconds(result.operator_bound_s), "the sum of each operator's bound"))
+    if result.estimate_s is not None:
+        spread = f"{format_seconds(result.estimate_s.low)} to {format_seconds(result.estimate_s.high)}"
+        rows.append(("estimate", format_seconds(result.estimate_s.value), spread))
+    return Facts(title="Of one GPU", rows=tuple(rows))
+
+
+def _operators(result: StepResult) -> tuple[Block, ...]:
+    if not result.operators:
+        return ()
+    whole = sum(row.time_s for row in result.operators) or 1.0
+    return (
+        Table(
+            title="By operator",
+            columns=("operator", "calls", "bytes", "FLOPs", "bound", "share", "estimate", "limit"),
+            left=frozenset({0, 7}),
+            rows=tuple(_operator(row, whole) for row in result.operators),
+        ),
+    )
+
+
+def _operator(row: OperatorRow, whole: float) -> tuple[str, ...]:
+    return (
+        row.name,
+        format_count(row.count),
+        format_bytes(row.bytes, 1),
+        format_si(row.flops, "", 1),
+        format_seconds(row.time_s),
+        f"{row.time_s / whole:.0%}",
+        "–" if row.estimate_s is None else format_seconds(row.estimate_s),
+        row.limit,
+    )
+
+
+def _thresholds(result: StepResult) -> Block:
+    return Table(
+        title="Rows from which a matmul is compute-bound",
+        columns=("matmul", "D", "F", "rows"),
+        rows=tuple(
+            (one.name, format_count(one.d), format_count(one.f), "never" if one.rows is None else f"{one.rows:,.1f}")
+            for one in result.matmul_thresholds
+        ),
+    )
+
+
+def rows(report: StepReport) -> list[dict[str, Any]]:
+    """For CSV: one line an operator."""
+    return [row.model_dump() for row in report.result.operators] or [report.result.model_dump()]

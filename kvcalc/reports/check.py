@@ -1,0 +1,36 @@
+"""The answer to `kvcalc check`: do the deployments still meet their limits."""
+
+from kvcalc.reports.base import Report
+from kvcalc.reports.size import Advice
+from kvcalc.specs.base import Frozen
+
+
+class LimitResult(Frozen):
+    """One limit: what was wanted, what is there, and by how much it misses (0.1: 10 %)."""
+
+    name: str
+    want: float | bool
+    have: float | bool | None
+    passed: bool
+    miss: float | None = None
+    judged_on: str = ""  # estimate's high, estimate, bound, or nothing where the figure is exact
+
+
+class CheckedDeployment(Frozen):
+    name: str
+    model: str
+    gpu: str
+    header: str  # the deployment in one line
+    passed: bool
+    reason: str | None  # why it does not fit
+    limits: tuple[LimitResult, ...]
+    advice: tuple[Advice, ...] = ()
+
+
+class CheckResult(Frozen):
+    passed: bool
+    deployments: tuple[CheckedDeployment, ...]
+
+
+class CheckReport(Report):
+    result: CheckResult

@@ -1,0 +1,25 @@
+"""The answer to `kvcalc compare`: the same question over several values, ranked."""
+
+from typing import Any
+
+from kvcalc.reports.base import Report
+from kvcalc.reports.size import SizeResult
+from kvcalc.specs.base import Frozen
+
+
+class CompareRow(Frozen):
+    """What varies, and the figures of `size`; `error` where the combination is not possible."""
+
+    varies: dict[str, Any]
+    size: SizeResult | None
+    error: str | None = None
+
+
+class CompareResult(Frozen):
+    varying: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]  # each: what varies, then the figures of `size`
+    summary: tuple[str, ...]
+
+
+class CompareReport(Report):
+    result: CompareResult

@@ -1,0 +1,58 @@
+"""budget.toml: deployments and the limits that they must keep."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from kvcalc.specs.base import Frozen
+from kvcalc.specs.deployment import count, tokens
+from kvcalc.units import parse_seconds
+
+SCHEMA = "kvcalc.budget/1"
+
+
+def _seconds(value: object) -> object:
+    return parse_seconds(value) if isinstance(value, str) else value
+
+
+
+class Limits(Frozen):
+    """What must hold. None: not limited."""
+
+    fits: bool | None = None
+    min_sequences: Annotated[float | None, Field(alias="min-sequences", gt=0), count("min-sequences")] = None
+    min_batch: Annotated[int | None, Field(alias="min-batch", gt=0), count("min-batch")] = None
+    min_tokens: Annotated[int | None, Field(alias="min-tokens", gt=0), tokens("min-tokens")] = None
+    max_weight_gib: Annotated[float | None, Field(alias="max-weight-gib", gt=0)] = None
+    max_kv_bytes_per_token: Annotated[float | None, Field(alias="max-kv-bytes-per-token", gt=0)] = None
+    max_tpot: Annotated[float | None, Field(alias="max-tpot", gt=0), BeforeValidator(_seconds)] = None
+    max_ttft: Annotated[float | None, Field(alias="max-ttft", gt=0), BeforeValidator(_seconds)] = None
+    min_tokens_per_second: Annotated[float | None, Field(alias="min-tokens-per-second", gt=0)] = None
+    max_usd_per_mtok: Annotated[float | None, Field(alias="max-usd-per-mtok", gt=0)] = None
+    max_gpus: Annotated[int | None, Field(alias="max-gpus", gt=0)] = None
+    judge: Literal["high", "value", "bound"] = "high"
+
+    @property
+    def given(self) -> dict[str, float | bool]:
+        """The limits that were set, by their names in the file."""
+        names = {field: info.alias or field for field, info in type(self).model_fields.items()}
+        values = {names[field]: getattr(self, field) for field in names if field != "judge"}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class Entry(Frozen):
+    """One deployment of the file: its flags as text, and its limits."""
+
+    name: str
+    model: str
+    gpu: str
+    flags: dict[str, Any]
+    limits: Limits
+    place: str  # "deployment 2 (chat)": for messages
+
+
+class Budget(Frozen):
+    """The whole file."""
+
+    path: str
+    entries: tuple[Entry, ...]
