@@ -1,10 +1,10 @@
 """Memory before the cache: from a GPU's total to the pool."""
 
-from kvcalc.engines import memory_vllm
-from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
+from kvcalc.engines import memory_llamacpp, memory_sglang, memory_trtllm, memory_vllm
+from kvcalc.engines.memory_budget import NOTHING, ByteRange, MemoryBudget
+from kvcalc.engines.memory_lora import adapter_bytes
 from kvcalc.engines.memory_settings import NOT_OBSERVED, Observed
 from kvcalc.engines.memory_shape import ProfileShape, profile_shape
-from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
@@ -31,7 +31,8 @@ def memory_before_cache(
     """
     length = deployment.max_model_len or model.max_context
     shape = profile_shape(model, deployment)
-    return budget_of_shape(shape, gpu, deployment, weights_bytes, lora_bytes=0, max_model_len=length, observed=observed)
+    lora = adapter_bytes(model, deployment)
+    return budget_of_shape(shape, gpu, deployment, weights_bytes, lora, length, observed)
 
 
 def budget_of_shape(
@@ -39,7 +40,7 @@ def budget_of_shape(
     gpu: GpuSpec,
     deployment: Deployment,
     weights_bytes: int,
-    lora_bytes: int = 0,
+    lora: ByteRange = NOTHING,
     max_model_len: int | None = None,
     observed: Observed = NOT_OBSERVED,
 ) -> MemoryBudget:
@@ -48,9 +49,13 @@ def budget_of_shape(
     if deployment.engine == "ideal":
         found = _ideal(gpu, deployment, weights)
     elif deployment.engine == "vllm":
-        found = memory_vllm.budget(shape, gpu, deployment, weights, lora_bytes, max_model_len, observed)
+        found = memory_vllm.budget(shape, gpu, deployment, weights, lora, max_model_len, observed)
+    elif deployment.engine == "sglang":
+        found = memory_sglang.budget(shape, gpu, deployment, weights + lora.value, max_model_len)
+    elif deployment.engine == "trtllm":
+        found = memory_trtllm.budget(shape, gpu, deployment, weights + lora.value)
     else:
-        raise KvcalcError(f"engine {deployment.engine!r} has no memory rule yet", hint="use --engine vllm or ideal")
+        found = memory_llamacpp.budget(shape, gpu, deployment, weights + lora.value)
     if gpu.unified_memory and deployment.engine != "ideal":
         found = found.model_copy(update={"pool": None, "reason": UNIFIED})
     return _judged(_overridden(found, deployment))
@@ -99,5 +104,5 @@ def _judged(found: MemoryBudget) -> MemoryBudget:
     held = found.card.value
     if found.pool_given:
         held = found.weights + found.overhead.value + found.pool.value + found.initial_use.value
-    starts = found.pool.value > 0 and held <= found.total
+    starts = found.pool.value > 0 and held <= found.total and found.request_table <= max(found.reserve.value, 0)
     return found.model_copy(update={"starts": starts})

@@ -50,7 +50,7 @@ def activation_peak(
         return max(copies * logits + beside if last_stage else 0.0, forward, encoder)
 
     above = data["above_other"] if shape.moe or images or not _like_the_evidence(gpu) else data["above"]
-    below = data["below"]
+    below = data["below_images"] if images else data["below"]
     if since(settings.version, "0.27"):
         above = below = data["above_untested"]
     return Activation(

@@ -49,8 +49,8 @@ class Activation(Frozen):
 class MemoryBudget(Frozen):
     """One GPU's memory, the fullest rank's. Everything in bytes.
 
-    requested = weights + lora + non_torch + activation + charged graphs + pool; `pool` is None where the evidence
-    ends, and `reason` says why.
+    requested = weights + lora + non_torch + activation + charged graphs + reserve + pool. `pool` is None where the
+    evidence ends, and `reason` says why.
     """
 
     engine: str
@@ -58,12 +58,13 @@ class MemoryBudget(Frozen):
     total: int  # what the driver reports
     requested: int  # the engine's share of it
     weights: int  # on the GPU, offloaded ones left out
-    lora: int = 0  # adapter slots that are allocated with the weights
+    lora: ByteRange = NOTHING  # adapter slots that are allocated with the weights
     non_torch: ByteRange = NOTHING  # communicators, workspaces, growth of the context
     activation: Activation | None = None  # None: the engine makes no profile run
     graphs: ByteRange = NOTHING  # CUDA graphs
     graphs_charged: bool = False  # taken out of `requested`; otherwise they come on top of it
-    reserve: int = 0  # what SGLang's fraction leaves for activations and graphs
+    reserve: ByteRange = NOTHING  # what a fraction of free memory keeps back
+    request_table: int = 0  # SGLang's table from requests to cached tokens, held in the reserve
     given_overhead: ByteRange | None = None  # --overhead: stands for non_torch, activation and charged graphs
     pool_given: bool = False  # --kv-memory: the pool does not follow from the rest
     initial_use: ByteRange = NOTHING  # on the card before the engine takes its first measurement
@@ -80,7 +81,7 @@ class MemoryBudget(Frozen):
             return self.given_overhead
         peak = self.activation.peak if self.activation else NOTHING
         charged = self.graphs if self.graphs_charged else NOTHING
-        return self.non_torch.plus(peak).plus(charged).plus(ByteRange.exactly(self.lora + self.reserve))
+        return self.non_torch.plus(peak).plus(charged).plus(self.lora).plus(self.reserve)
 
     @property
     def card(self) -> ByteRange:

@@ -5,7 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kvcalc.engines.memory_budget import ByteRange
 from kvcalc.engines.versions import Version, parse_version
+from kvcalc.units import GIB
 
 
 @cache
@@ -28,3 +30,8 @@ def row_for(rows: list[dict[str, Any]], version: Version, **match: object) -> di
 
 def since(version: Version, first: str) -> bool:
     return version >= parse_version(first)
+
+
+def gib_range(row: dict[str, float]) -> ByteRange:
+    """A row's low, value and high, from GiB."""
+    return ByteRange(low=int(row["low"] * GIB), value=int(row["value"] * GIB), high=int(row["high"] * GIB))

@@ -1,7 +1,7 @@
 """vLLM's CUDA graphs: how many sizes are captured and what they hold."""
 
 from kvcalc.engines.memory_budget import NOTHING, ByteRange
-from kvcalc.engines.memory_data import constants, since
+from kvcalc.engines.memory_data import constants, gib_range, since
 from kvcalc.engines.memory_network import interconnect
 from kvcalc.engines.memory_settings import VllmSettings
 from kvcalc.engines.memory_shape import ProfileShape
@@ -26,8 +26,7 @@ def graph_memory(
     if deployment.enforce_eager:
         return NOTHING, False
     if settings.runner == "V0":
-        row = data["v0"]
-        return ByteRange(low=int(row["low"] * GIB), value=int(row["value"] * GIB), high=int(row["high"] * GIB)), False
+        return gib_range(data["v0"]), False
     coarse = since(settings.version, data["steps_of_16_since"])
     if coarse:
         blackwell = interconnect(gpu) == "nvlink_blackwell" and since(settings.version, data["wide_since"])

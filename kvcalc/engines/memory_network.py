@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.engines.memory_budget import ByteRange
-from kvcalc.engines.memory_data import constants, row_for
+from kvcalc.engines.memory_data import constants, gib_range, row_for
 from kvcalc.engines.memory_settings import VllmSettings
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
@@ -36,5 +36,5 @@ def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings) -> B
 def initial_use(deployment: Deployment) -> ByteRange:
     """On the card before the engine's first measurement: outside its budget, but not outside the card."""
     data = constants("vllm")["initial_use"]
-    row = data["one" if deployment.tensor_parallel_size * deployment.pipeline_parallel_size == 1 else "more"]
-    return ByteRange(low=int(row["low"] * GIB), value=int(row["value"] * GIB), high=int(row["high"] * GIB))
+    alone = deployment.tensor_parallel_size * deployment.pipeline_parallel_size == 1
+    return gib_range(data["one" if alone else "more"])

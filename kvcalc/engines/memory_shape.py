@@ -3,7 +3,7 @@
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES, ELEMENT_BITS
-from kvcalc.specs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp, Recurrent
+from kvcalc.specs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, Recurrent
 
 
 class Encoder(Frozen):
@@ -31,6 +31,9 @@ class ProfileShape(Frozen):
     hybrid: bool = False  # has recurrent layers
     images: bool = False  # the profile run encodes an image
     encoder: Encoder | None = None
+    latent: bool = False  # multi-head latent attention
+    tower_layers: int = 0  # of the vision tower
+    tower_hidden: int = 0
 
     @property
     def moe(self) -> bool:
@@ -61,6 +64,9 @@ def profile_shape(model: ModelSpec, deployment: Deployment) -> ProfileShape:
         hybrid=any(_recurrent(group) for group in model.groups),
         images=any(tower.kind == "vision" for tower in model.towers),
         encoder=_encoder(model),
+        latent=any(isinstance(mixer, LatentAttention) for group in model.groups for mixer in group.mixers),
+        tower_layers=max((tower.layers for tower in model.towers if tower.kind == "vision"), default=0),
+        tower_hidden=max((tower.hidden or 0 for tower in model.towers if tower.kind == "vision"), default=0),
     )
 
 

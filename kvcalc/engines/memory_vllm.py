@@ -6,7 +6,7 @@ The terms are all there is: the identity closed within 0.03 GiB in 130 of 135 pr
 """
 
 from kvcalc.engines.memory_activation import activation_peak
-from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
+from kvcalc.engines.memory_budget import NOTHING, ByteRange, MemoryBudget
 from kvcalc.engines.memory_data import since
 from kvcalc.engines.memory_graphs import graph_memory
 from kvcalc.engines.memory_network import initial_use, non_torch
@@ -22,7 +22,7 @@ def budget(
     gpu: GpuSpec,
     deployment: Deployment,
     weights_bytes: int,
-    lora_bytes: int = 0,
+    lora: ByteRange = NOTHING,
     max_model_len: int | None = None,
     observed: Observed = NOT_OBSERVED,
 ) -> MemoryBudget:
@@ -38,7 +38,7 @@ def budget(
         total=gpu.usable_memory_bytes,
         requested=requested,
         weights=weights_bytes,
-        lora=lora_bytes,
+        lora=lora,
         non_torch=non_torch(gpu, deployment, settings),
         activation=activation,
         graphs=graphs,

@@ -1,0 +1,34 @@
+"""llama.cpp: no profile run and no fraction; the card must hold weights, compute buffers and the cache asked for."""
+
+from kvcalc.engines.memory_budget import Activation, ByteRange, MemoryBudget
+from kvcalc.engines.memory_data import constants, gib_range
+from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+
+
+def budget(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, weights_bytes: int) -> MemoryBudget:
+    """What is free for the cache; how much of it llama.cpp takes is up to `-c` and `-np`."""
+    data = constants("llamacpp")
+    batch = min(deployment.max_num_batched_tokens or int(data["physical_batch"]), int(data["physical_batch"]))
+    buffer = batch * (shape.vocab + shape.hidden) * 4
+    peak = ByteRange(low=int(data["buffer_low"] * buffer), value=buffer, high=int(data["buffer_high"] * buffer))
+    outside = gib_range(data["outside"])
+    requested = int(gpu.usable_memory_bytes * (deployment.gpu_memory_utilization or 1))
+    left = requested - weights_bytes
+    used = outside.plus(peak)
+    return MemoryBudget(
+        engine="llamacpp",
+        engine_version=deployment.engine_version,
+        total=gpu.usable_memory_bytes,
+        requested=requested,
+        weights=weights_bytes,
+        non_torch=outside,
+        activation=Activation(sampler=buffer, forward=0, encoder=0, peak=peak),
+        pool=ByteRange(low=left - used.high, value=left - used.value, high=left - used.low),
+        assumptions=(
+            Assumption(name="compute buffer", value=buffer, why=f"{data['evidence']}; --overhead replaces it"),
+            Assumption(name="layers on the GPU", value="all", why="offloading by -ngl is not modelled"),
+        ),
+    )

@@ -1,0 +1,124 @@
+"""SGLang: a fraction of free memory is static, the rest is kept back; there is no profile run.
+
+    pool = free_after_load - free_before_load * (1 - mem_fraction_static)
+         = free_before_load * mem_fraction_static - weights
+
+The pool holds keys, values and recurrent state. Activations, graphs and logits live in what is kept back.
+"""
+
+from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
+from kvcalc.engines.memory_data import constants, gib_range, since
+from kvcalc.engines.memory_network import interconnect
+from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.engines.versions import Version, parse_version
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.units import GIB, MIB
+
+
+def budget(
+    shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, weights_bytes: int, max_model_len: int | None
+) -> MemoryBudget:
+    """The budget of one rank; `gpu_memory_utilization` stands for `--mem-fraction-static`."""
+    data = constants("sglang")
+    text = deployment.engine_version or data["newest"]
+    version = parse_version(text)
+    assumed: list[Assumption] = []
+    if deployment.engine_version is None:
+        assumed.append(Assumption(name="engine_version", value=text, why="not given: the newest SGLang that was read"))
+    fraction = deployment.gpu_memory_utilization
+    if fraction is None:
+        fraction = static_fraction(shape, gpu, deployment, version)
+        assumed.append(Assumption(name="mem_fraction_static", value=fraction, why=f"SGLang {text}'s rule for this GPU"))
+    ranks = deployment.tensor_parallel_size * deployment.pipeline_parallel_size
+    before = gib_range(data["initial_use"]["one" if ranks == 1 else interconnect(gpu)])
+    free = gpu.usable_memory_bytes - before.value
+    reserve = free - int(free * fraction)
+    left = free - weights_bytes - reserve
+    slack = int((before.high - before.low) * fraction / 2)
+    table = request_table(deployment, max_model_len)
+    warnings = ()
+    if table > reserve:
+        warnings = (
+            "the table from requests to cached tokens is larger than what the fraction keeps back: "
+            "lower --max-model-len or --max-num-seqs",
+        )
+    return MemoryBudget(
+        engine="sglang",
+        engine_version=text,
+        total=gpu.usable_memory_bytes,
+        requested=free,
+        weights=weights_bytes,
+        reserve=ByteRange.exactly(reserve),
+        request_table=table,
+        initial_use=before,
+        pool=ByteRange(low=left - slack, value=left, high=left + slack),
+        assumptions=tuple(assumed),
+        warnings=warnings,
+    )
+
+
+def request_table(deployment: Deployment, max_model_len: int | None) -> int:
+    """Bytes of req_to_token: a row of 32-bit slots for every request that may run.
+
+    Llama-4-Scout at its full 10,485,760 positions: 2,049 rows, 80.04 GiB.
+    """
+    rows = (deployment.max_num_seqs or int(constants("sglang")["running_requests"])) + 1
+    return 4 * rows * (max_model_len or 0)
+
+
+def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, version: Version) -> float:
+    """The default of `--mem-fraction-static`: what activations and graphs are guessed to need, kept back."""
+    data = constants("sglang")
+    total = gpu.usable_memory_bytes / MIB
+    ranks = deployment.tensor_parallel_size * deployment.pipeline_parallel_size
+    if not since(version, data["classes_since"]):
+        for at_least, fraction in data["fraction_until_classes"]:
+            if deployment.tensor_parallel_size >= at_least:
+                return float(fraction)
+    if not since(version, data["formula_since"]):
+        row = next(row for row in data["class"] if gpu.usable_memory_bytes < row["below"] * GIB)
+        kept = (row["reserve"] + row["per_gpu"] * (ranks if row["per_gpu"] else 0)) * 1024
+        kept += data["draft"][0][1] if deployment.num_speculative_tokens else 0
+        fraction = round((total - kept) / total, 3)
+        return fraction * float(data["images_before_formula"]) if shape.images else fraction
+    prefill, captured = batch_defaults(gpu, deployment, version)
+    kept = data["constant"] + data["per_prefill_token"] * max(prefill, data["least_prefill_tokens"])
+    kept += data["per_captured_batch"] * captured + data["per_eight_gpus"] * ranks / 8
+    if since(version, data["prefill_graphs_since"]):
+        sizes = len(_prefill_sizes(prefill))
+        kept += data["latent_prefill_graphs"] if shape.latent else data["per_prefill_graph"] * sizes
+    if total > data["floor_above"]:
+        kept = max(kept, data["floor"])
+    if deployment.num_speculative_tokens:
+        kept += [mib for first, mib in data["draft"] if since(version, first)][-1]
+    fraction = round((total - kept) / total, 3)
+    return fraction * _image_factor(shape)
+
+
+def batch_defaults(gpu: GpuSpec, deployment: Deployment, version: Version) -> tuple[int, int]:
+    """chunked_prefill_size and the largest batch that is captured as a graph."""
+    for row in constants("sglang")["batch"]:
+        if gpu.usable_memory_bytes < row["below"] * GIB and not ("until" in row and since(version, row["until"])):
+            wide = deployment.tensor_parallel_size >= 4
+            captured = 0 if deployment.enforce_eager else int(row["wide" if wide else "captured"])
+            return deployment.max_num_batched_tokens or int(row["prefill"]), captured
+    raise AssertionError("the last row holds for every GPU")
+
+
+def _prefill_sizes(largest: int) -> list[int]:
+    """The prompt lengths that are captured (generate_prefill_cuda_graph_batch_sizes, SGLang 0.5.23)."""
+    steps = [(4, 32, 4), (48, 256, 16), (288, 512, 32), (576, 1024, 64), (1280, 4096, 256), (4608, largest, 512)]
+    return [size for low, high, step in steps for size in range(low, high + 1, step) if size <= largest]
+
+
+def _image_factor(shape: ProfileShape) -> float:
+    """A larger vision tower keeps more back, measured against ViT-L/14."""
+    if not shape.images:
+        return 1.0
+    data = constants("sglang")
+    plain = data["images_layers"] * data["images_hidden"] ** 2
+    layers, hidden = shape.tower_layers or data["images_layers"], shape.tower_hidden or data["images_hidden"]
+    factor = 1 - data["images_slope"] * (layers * hidden**2 / plain - 1)
+    return float(data["images_base"] * max(data["images_least"], min(data["images_most"], factor)))
