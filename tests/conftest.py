@@ -3,6 +3,11 @@
 import importlib.util
 
 import pytest
+from hypothesis import settings
+
+# A slow machine is no wrong answer: property tests have no deadline.
+settings.register_profile("kvcalc", deadline=None)
+settings.load_profile("kvcalc")
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 # Without the extra `run` the executor's tests are not part of the suite.
