@@ -1,7 +1,7 @@
 """GPU names and TOML files become GpuSpecs.
 
-One file an accelerator, named as the spec. Other spellings are in `gpu_specs/aliases.toml`, so that one answer reads
-two small files and not all of them.
+One file an accelerator, named as the spec; other spellings in `gpu_specs/aliases.toml`. So one answer reads two small
+files, not all of them.
 """
 
 import re
@@ -20,15 +20,15 @@ from kvcalc.units import GB
 
 NOT_SPECS = {"aliases", "prices"}
 LISTING = "`kvcalc gpus` lists them; a path to a TOML file works too"
-_VENDOR_WORDS = {"nvidia", "amd", "intel", "geforce", "tesla", "instinct", "google", "cloud", "aws"}
-_MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+(\d{1,4}) ?(?:gb|gib|g)\s*", re.IGNORECASE)
+_NOISE = {"nvidia", "amd", "intel", "geforce", "tesla", "instinct", "google", "cloud", "aws", "r", "tm"}
+_MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+(\d{1,4}) ?(?:gb|gib|g)\s*(?:\([^)]*\))?\s*", re.IGNORECASE)
 _MEMORY_TOLERANCE = 0.08  # a B200 is sold as 180 and as 192 GB; an A100 of 40 is not one of 80
 
 
 @cache
-def gpu_names() -> list[str]:
+def gpu_names() -> tuple[str, ...]:
     """Every accelerator of the catalog, sorted."""
-    return sorted(path.stem for path in data_dir("gpu_specs").glob("*.toml") if path.stem not in NOT_SPECS)
+    return tuple(sorted(path.stem for path in data_dir("gpu_specs").glob("*.toml") if path.stem not in NOT_SPECS))
 
 
 def load_gpu(name_or_path: str) -> GpuSpec:
@@ -45,17 +45,15 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     """
     if _is_path(name_or_path):
         return gpu_from_toml(Path(name_or_path))
-    return _named(_resolve(name_or_path)[0])
+    return _named(_meant(name_or_path)[0])
 
 
 def gpu_assumption(name_or_path: str) -> Assumption | None:
     """What `load_gpu` took for granted: which board a bare product name (`H100`) stands for. None: nothing."""
-    if _is_path(name_or_path):
-        return None
-    name, others = _resolve(name_or_path)
+    name, *others = ("",) if _is_path(name_or_path) else _meant(name_or_path)
     if not others:
         return None
-    why = f"{name_or_path!r} names several boards ({', '.join((name, *others))}); say which"
+    why = f"{name_or_path!r} may also be {' or '.join(others)}; name the board to be sure"
     return Assumption(name="gpu", value=name, why=why)
 
 
@@ -65,23 +63,24 @@ def all_gpus() -> tuple[GpuSpec, ...]:
 
 
 def gpu_from_toml(path: Path) -> GpuSpec:
-    """A spec from a file; every way in which it can be wrong is one KvcalcError with the file and the field."""
+    """A spec from a file.
+
+    Raises:
+        KvcalcError: with the file and the first field that is wrong.
+    """
     try:
         return GpuSpec.model_validate(read_toml(path, "GPU spec"))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])[:80] or "the file"
-        known = ", ".join(GpuSpec.model_fields)
-        hint = f"known fields: {known}" if first["type"] == "extra_forbidden" else f"correct {field} in that file"
+        known = f"its fields are {', '.join(GpuSpec.model_fields)}"
+        hint = known if first["type"] == "extra_forbidden" else "see docs/reference/gpus.md for the form of a GPU spec"
         raise KvcalcError(f"GPU spec {path}: {field}: {_reason(first)}", hint=hint) from error
 
 
 def _reason(error: Any) -> str:
-    if error["type"] == "extra_forbidden":
-        return "unknown field"
-    if error["type"] == "missing":
-        return "missing"
-    return str(error["msg"])[:200].replace("Value error, ", "").replace("\n", " ")
+    plain = {"extra_forbidden": "unknown field", "missing": "missing"}
+    return plain.get(error["type"]) or str(error["msg"])[:200].removeprefix("Value error, ").replace("\n", " ")
 
 
 @cache
@@ -96,13 +95,15 @@ def _aliases() -> dict[str, dict[str, list[str]]]:
 
 
 @cache
-def _spellings() -> dict[str, list[str]]:
-    """Every spelling with the specs that it can mean; the first is the usual one."""
+def _spellings() -> dict[str, tuple[str, ...]]:
+    """Every spelling with the specs that it can mean; the first is the one to take."""
     tables = _aliases()
-    names = {spelling(name): [name] for name in gpu_names()}
-    aliases = {spelling(alias): [name] for name, known in tables["aliases"].items() for alias in known}
-    several = {spelling(key): names for table in ("assumed", "ambiguous") for key, names in tables[table].items()}
-    return several | aliases | names
+    several = tables["assumed"] | tables["ambiguous"]
+    return (
+        {spelling(key): tuple(names) for key, names in several.items()}
+        | {spelling(alias): (name,) for name, aliases in tables["aliases"].items() for alias in aliases}
+        | {spelling(name): (name,) for name in gpu_names()}
+    )
 
 
 def _is_path(text: str) -> bool:
@@ -116,26 +117,27 @@ def spelling(name: str) -> str:
     ('rtx4090', 'h100sxm')
     """
     words = re.split(r"[\s_\-()]+", name.strip().lower())
-    return "".join(word for word in words if word not in _VENDOR_WORDS)
+    return "".join(word for word in words if word not in _NOISE)
 
 
-def _resolve(text: str) -> tuple[str, tuple[str, ...]]:
-    """The spec's name, and the other boards that the text could mean."""
-    shown, key = repr(text[:100]), spelling(text[:100])
-    found = _spellings().get(key)
-    if found is None and (match := _MEMORY_SUFFIX.fullmatch(text[:100])):
-        if base := _spellings().get(spelling(match[1])):
-            return _of_memory(shown, base, int(match[2]) * GB)
-    if found is None:
-        raise KvcalcError(f"unknown GPU {shown}", hint=did_you_mean(text, gpu_names(), LISTING))
-    if key in map(spelling, _aliases()["ambiguous"]):
-        raise KvcalcError(f"GPU {shown} is ambiguous: its boards differ in memory", hint=f"say {' or '.join(found)}")
-    return found[0], tuple(found[1:])
-
-
-def _of_memory(shown: str, names: list[str], size: int) -> tuple[str, tuple[str, ...]]:
-    matching = [name for name in names if abs(size / _named(name).memory_bytes - 1) <= _MEMORY_TOLERANCE]
+def _meant(text: str) -> tuple[str, ...]:
+    """The specs that a text can mean, the one to take first."""
+    text = text[:100]
+    found = _spellings().get(spelling(text))
+    if found:
+        if spelling(text) in map(spelling, _aliases()["ambiguous"]):
+            raise KvcalcError(f"GPU {text!r}: its boards differ in memory", hint=f"say {' or '.join(found)}")
+        return found
+    sized = _MEMORY_SUFFIX.fullmatch(text)
+    found = _spellings().get(spelling(sized[1])) if sized else None
+    if not sized or not found:
+        raise KvcalcError(f"unknown GPU {text!r}", hint=did_you_mean(text, gpu_names(), LISTING))
+    matching = tuple(name for name in found if _is_near(int(sized[2]) * GB, _named(name).memory_bytes))
     if not matching:
-        sizes = ", ".join(f"{name} ({_named(name).memory_bytes / GB:g} GB)" for name in names)
-        raise KvcalcError(f"GPU {shown}: no such memory size", hint=f"the catalog has {sizes}")
-    return matching[0], tuple(matching[1:])
+        sizes = ", ".join(f"{name} ({_named(name).memory_bytes / GB:g} GB)" for name in found)
+        raise KvcalcError(f"GPU {text!r}: no such memory size", hint=f"the catalog has {sizes}")
+    return matching
+
+
+def _is_near(stated: int, nameplate: int) -> bool:
+    return abs(stated / nameplate - 1) <= _MEMORY_TOLERANCE
