@@ -31,10 +31,9 @@ class Price(Frozen):
     low_usd_per_hour: Usd
     median_usd_per_hour: Usd
     high_usd_per_hour: Usd
-    date: str  # ISO 8601: when the newest of the quotes was read off
+    date: str = Field(pattern=r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d))?)?$")
     source: str
-    providers: Positive = 1  # how many sellers the range is over
-    note: str | None = None
+    sellers: Positive = 1  # how many the range is over
 
 
 class GpuSpec(Frozen):
