@@ -1,0 +1,52 @@
+"""Parameters: sums over tensors, by category and by what one token meets."""
+
+from collections.abc import Iterable
+
+from kvcalc.specs.model import LayerGroup, ModelSpec, MoeMlp, Tensor
+
+
+def _sum(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.parameters for tensor in tensors)
+
+
+def _layers(groups: Iterable[LayerGroup]) -> int:
+    return sum(group.count * _sum(group.tensors) for group in groups)
+
+
+def total_parameters(model: ModelSpec) -> int:
+    """All parameters of the model and its towers; multi-token-prediction layers apart (`mtp_parameters`)."""
+    towers = sum(_sum(tower.tensors) for tower in model.towers)
+    return _layers(model.groups) + _sum(model.tensors) + towers
+
+
+def mtp_parameters(model: ModelSpec) -> int:
+    """Parameters of the multi-token-prediction layers: in the file, idle without speculation."""
+    return _layers(model.mtp)
+
+
+def parameters_by_category(model: ModelSpec) -> dict[str, int]:
+    """The same total, by what the parameters are for."""
+    found: dict[str, int] = {}
+    for group in model.groups:
+        for tensor in group.tensors:
+            found[tensor.category] = found.get(tensor.category, 0) + group.count * tensor.parameters
+    outside = [*model.tensors, *(tensor for tower in model.towers for tensor in tower.tensors)]
+    for tensor in outside:
+        found[tensor.category] = found.get(tensor.category, 0) + tensor.parameters
+    return found
+
+
+def active_parameters(model: ModelSpec) -> int:
+    """Parameters of the text model that one token meets: of the routed experts, the top k; embedding and head counted.
+
+    Towers are left out: a text token never meets them.
+    """
+    return _sum(model.tensors) + sum(group.count * _active_of_layer(group) for group in model.groups)
+
+
+def _active_of_layer(group: LayerGroup) -> int:
+    share = group.mlp.top_k / group.mlp.experts if isinstance(group.mlp, MoeMlp) else 1
+    return sum(
+        round(tensor.parameters * share) if tensor.category == "experts" else tensor.parameters
+        for tensor in group.tensors
+    )
