@@ -41,6 +41,8 @@ class Pool(Frozen):
     block_bytes: int  # of all layers, padding included
     groups: tuple[Group, ...]
     unusable_blocks: int = 0
+    held_back_blocks: int = 0  # left out when the engine checks at start-up that one sequence fits
+    needs_padding: bool = True  # that check charges padded layers too
 
     def blocks(self, context: int) -> int:
         """Blocks of one sequence of `context` tokens."""
@@ -54,6 +56,16 @@ class Pool(Frozen):
     def max_batch(self, context: int) -> int | None:
         needed = self.blocks(context)
         return max(0, self.num_blocks - self.unusable_blocks) // needed if needed else None
+
+    def needed_bytes(self, context: int) -> int:
+        """What the check at start-up charges for one sequence of `context` tokens."""
+        if self.needs_padding:
+            return self.blocks(context) * self.block_bytes
+        return sum(group.blocks(context) * group.page_bytes * group.layers for group in self.groups)
+
+    def fits(self, context: int) -> bool:
+        """Whether the check passes."""
+        return self.needed_bytes(context) <= (self.num_blocks - self.held_back_blocks) * self.block_bytes
 
 
 class Capacity(Frozen):
@@ -98,14 +110,14 @@ class Capacity(Frozen):
     def needed_bytes(self, max_model_len: int | None = None) -> int:
         """Bytes per GPU that one sequence of max_model_len takes, in whole blocks."""
         length = max_model_len or self.max_model_len or 1
-        return sum(pool.blocks(length) * pool.block_bytes for pool in self.pools)
+        return sum(pool.needed_bytes(length) for pool in self.pools)
 
     def estimated_max_model_len(self, limit: int) -> int:
         """The longest single sequence that fits, at most `limit`; 0: none. Found by halving, as vLLM does."""
         low, high = 0, limit
         while low < high:
             middle = (low + high + 1) // 2
-            if all(pool.blocks(middle) <= pool.num_blocks for pool in self.pools):
+            if all(pool.fits(middle) for pool in self.pools):
                 low = middle
             else:
                 high = middle - 1

@@ -1,0 +1,134 @@
+"""vLLM: one pool of equal blocks, from which groups of layers take what each sequence needs."""
+
+from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
+from kvcalc.engines.dtypes import cache_dtype, engine_dtype
+from kvcalc.engines.vllm.groups import Layer, LayerGroup, grouped
+from kvcalc.engines.vllm.hybrid import block_of, state_bytes, state_page
+from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, mixer_pages, refuse_unserved
+from kvcalc.engines.vllm.rules import Rules, rules_of
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.model import Attention, LatentAttention, Mixer, ModelSpec, Recurrent
+
+BLOCK = 16
+LATENT_BLOCK = 64  # FlashMLA's
+BATCHED_TOKENS = 8192  # a server on a GPU of 70 GiB or more; the answers fill in the rest
+
+
+def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: list[frozenset[int]]) -> Capacity:
+    """Blocks, tokens and sequences in `pool_bytes` on the fullest rank; every rank takes the fewest blocks."""
+    rules = rules_of(deployment.engine_version)
+    groups = grouped(model_layers(model, deployment, rules), rules.widest_group)
+    # The stage whose part of a block is the largest has the fewest blocks.
+    block_bytes = max((_block_bytes(groups, stage) for stage in stages), default=0)
+    pool = Pool(
+        num_blocks=pool_bytes // block_bytes if block_bytes else 0,
+        block_bytes=block_bytes,
+        groups=tuple(_taken(group, deployment, rules) for group in groups),
+        unusable_blocks=1,
+        held_back_blocks=1 if rules.holds_null_block else 0,
+        needs_padding=rules.needs_padding,
+    )
+    length = length_of(model, deployment)
+    return Capacity(
+        pools=(pool,) if groups else (),
+        pool_bytes=pool_bytes,
+        kv_cache_size_tokens=_printed_tokens(pool, length, rules),
+        max_model_len=length,
+        rule=_rule(rules),
+    )
+
+
+def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list[Layer]:
+    """Every layer that keeps something, with its page. Draft layers count only where they are used."""
+    speculates = deployment.num_speculative_tokens > 0
+    every: list[tuple[int, Mixer]] = []
+    for group in model.groups + (model.mtp if speculates else ()):
+        every.extend((index, mixer) for index in group.layers for mixer in group.mixers)
+    every.sort(key=lambda layer: layer[0])
+    mixers = [_as_planned(mixer, rules) for _, mixer in every]
+    for mixer in mixers:
+        refuse_unserved(mixer)
+    dtype, model_dtype = _cache_dtype(model, deployment, rules), engine_dtype(model, deployment)
+    tp = deployment.tensor_parallel_size
+    recurrent = [mixer for mixer in mixers if isinstance(mixer, Recurrent)]
+    state = max((state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
+    default = LATENT_BLOCK if any(isinstance(mixer, LatentAttention) for mixer in mixers) else BLOCK
+    block = block_of(mixers, deployment.block_size or default, state, dtype, model_dtype, tp)
+    pages = [
+        [] if isinstance(mixer, Recurrent) else mixer_pages(mixer, dtype, model_dtype, tp, block) for mixer in mixers
+    ]
+    widest = max((page.page_bytes for found in pages for page in found), default=0)
+    layers: list[Layer] = []
+    for (index, _), mixer, found in zip(every, mixers, pages, strict=True):
+        if isinstance(mixer, Recurrent):
+            layers.append((index, state_page(state_bytes(mixer, model, deployment, model_dtype), widest)))
+        layers.extend((index, page) for page in found)
+    return layers
+
+
+def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
+    if rules.windows_as_full and isinstance(mixer, Attention) and mixer.window is not None:
+        return mixer.model_copy(update={"window": None})
+    return mixer
+
+
+def _cache_dtype(model: ModelSpec, deployment: Deployment, rules: Rules) -> str:
+    sparse = any(isinstance(m, LatentAttention) and m.indexer for group in model.groups for m in group.mixers)
+    if sparse and rules.sparse_latent_is_fp8 and deployment.kv_cache_dtype == "auto":
+        return "fp8_ds_mla"
+    return cache_dtype(model, deployment)
+
+
+def _block_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
+    return max((sum(page.page_bytes for index, page in group if index in stage) for group in groups), default=0)
+
+
+def in_flight_tokens(deployment: Deployment, rules: Rules) -> int:
+    """Tokens that may be scheduled and not yet settled: windows keep their blocks beside what they hold.
+
+    One batch; since 0.26 one for each batch under way (asynchronous scheduling runs one more than the pipeline's
+    stages).
+    """
+    batch = deployment.max_num_batched_tokens or BATCHED_TOKENS
+    return batch * (deployment.pipeline_parallel_size + 1) if rules.reserves_batches else batch
+
+
+def _taken(group: LayerGroup, deployment: Deployment, rules: Rules) -> Group:
+    """What one sequence takes of a group."""
+    page = group[0][1]
+    spread = deployment.decode_context_parallel_size if page.kind in GROWS_WITHOUT_END else 1
+    fields: dict[str, object] = {"kind": page.kind, "layers": len(group), "page_bytes": page.page_bytes}
+    if page.kind == "state":
+        aligned = deployment.enable_prefix_caching and rules.aligns_state
+        fields["fixed_blocks"] = (2 if aligned else 1) + deployment.num_speculative_tokens
+    elif page.kind == "cross":
+        assert page.window is not None
+        assert page.block_size is not None
+        fields["fixed_blocks"] = -(-page.window // page.block_size)
+    else:
+        assert page.block_size is not None
+        fields["block_size"] = page.block_size * spread
+    if page.kind in ("sliding", "sliding_latent"):
+        assert page.window is not None
+        fields |= {"most_tokens": page.window - 1 + in_flight_tokens(deployment, rules), "extra_blocks": 1}
+    elif page.kind == "chunked":
+        assert page.window is not None
+        fields["most_tokens"] = page.window + in_flight_tokens(deployment, rules)
+    return Group.model_validate(fields)
+
+
+def _printed_tokens(pool: Pool, length: int | None, rules: Rules) -> int | None:
+    sizes = [group.block_size for group in pool.groups if group.block_size]
+    if rules.reports_concurrency:
+        sequences = pool.concurrency(length) if length else None
+        return None if sequences is None or length is None else int(sequences * length)
+    return pool.num_blocks // len(pool.groups) * min(sizes) if sizes else None
+
+
+def _rule(rules: Rules) -> str:
+    if rules.reports_concurrency:
+        return "tokens = concurrency × max_model_len (vLLM 0.21 and later)"
+    return "tokens = blocks // groups × smallest block size (vLLM up to 0.20)"
+
+
+__all__ = ["Page", "capacity", "in_flight_tokens", "model_layers"]

@@ -1,0 +1,53 @@
+"""What changed between versions of vLLM: each rule with the first version that has it.
+
+Read from vllm/v1/core/kv_cache_utils.py (kv_cache_planning.py in 0.33), vllm/v1/kv_cache_interface.py and
+vllm/model_executor/models/config.py of 0.9.2, 0.11 to 0.14, 0.16 to 0.18, 0.20 to 0.22, 0.24 to 0.26, 0.28 to 0.30
+and 0.33.
+"""
+
+from fractions import Fraction
+
+from kvcalc.engines.versions import Version, parse_version
+from kvcalc.specs.base import Frozen
+
+
+class Rules(Frozen):
+    """How one version plans its pool."""
+
+    windows_as_full: bool = True  # no groups: a windowed layer is given every token
+    # The size of a group is the smallest class of layers; the largest where that is below this many times the
+    # smallest, so that a draft layer or two does not double the groups.
+    widest_group: Fraction = Fraction(1)
+    needs_padding: bool = False  # "GiB KV cache is needed" charges the padded layers of a group
+    reports_concurrency: bool = False  # "GPU KV cache size" is concurrency × max_model_len, else blocks // groups
+    reserves_batches: bool = False  # windows reserve for every batch in flight, not for one
+    holds_null_block: bool = False  # the check at start-up leaves out the block that is never given
+    sparse_latent_is_fp8: bool = False  # `auto` means fp8 where an indexer chooses what to read
+    aligns_state: bool = False  # prefix caching keeps a second state page for each sequence
+
+
+NEWEST: Version = (0, 33, 0)
+CHANGES: tuple[tuple[Version, dict[str, object]], ...] = (
+    ((0, 9, 2), {"windows_as_full": False, "sparse_latent_is_fp8": True}),
+    ((0, 12, 0), {"widest_group": Fraction(5, 4), "sparse_latent_is_fp8": False}),
+    ((0, 14, 0), {"needs_padding": True}),
+    ((0, 16, 0), {"aligns_state": True}),
+    ((0, 18, 0), {"widest_group": Fraction(3, 2)}),
+    ((0, 21, 0), {"reports_concurrency": True}),
+    ((0, 26, 0), {"reserves_batches": True}),
+    ((0, 29, 0), {"holds_null_block": True}),
+)
+
+
+def rules_of(text: str | None) -> Rules:
+    """The rules that hold for a version; None: the newest that was read.
+
+    >>> rules_of("0.17").widest_group, rules_of(None).reserves_batches
+    (Fraction(5, 4), True)
+    """
+    version = NEWEST if text is None else parse_version(text)
+    chosen: dict[str, object] = {}
+    for since, change in CHANGES:
+        if version >= since:
+            chosen |= change
+    return Rules.model_validate(chosen)
