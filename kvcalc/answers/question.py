@@ -23,7 +23,7 @@ class Question(Frozen):
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        return self.model.assumptions
+        return self.model.assumptions + (() if self.gpu is None else self.gpu.assumptions)
 
     @property
     def the_gpu(self) -> GpuSpec:

@@ -35,7 +35,8 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     """The spec of a name, an alias or a TOML file.
 
     Case, spaces, hyphens and underscores do not matter, nor does the vendor's name: `H100 SXM`, `h100_sxm` and
-    `NVIDIA H100 SXM` are one. A memory size may follow and must then agree: `RTX 4090 24GB`.
+    `NVIDIA H100 SXM` are one. A memory size may follow and must then agree: `RTX 4090 24GB`. The bare name of a product
+    with several boards (`H100`) gives the usual one, with an assumption in the spec.
 
     Raises:
         KvcalcError: unknown or ambiguous name; unreadable or malformed file, with the field.
@@ -45,16 +46,11 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     """
     if _is_path(name_or_path):
         return gpu_from_toml(Path(name_or_path))
-    return _named(_meant(name_or_path)[0])
-
-
-def gpu_assumption(name_or_path: str) -> Assumption | None:
-    """What `load_gpu` took for granted: which board a bare product name (`H100`) stands for. None: nothing."""
-    name, *others = ("",) if _is_path(name_or_path) else _meant(name_or_path)
+    name, *others = _meant(name_or_path)
     if not others:
-        return None
+        return _named(name)
     why = f"{name_or_path!r} may also be {' or '.join(others)}; name the board to be sure"
-    return Assumption(name="gpu", value=name, why=why)
+    return _named(name).model_copy(update={"assumptions": (Assumption(name="gpu", value=name, why=why),)})
 
 
 def all_gpus() -> tuple[GpuSpec, ...]:

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from kvcalc.specs.base import Frozen, Positive, Source
+from kvcalc.specs.base import Assumption, Frozen, Positive, Source
 from kvcalc.specs.formats import ELEMENT_BITS
+from kvcalc.specs.kernels import Kernels
 
 # A peak that holds for every four-bit (six-, eight-bit) format is filed under the plain name.
 PEAK_FALLBACK = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp6": "fp6", "mxfp8": "fp8"}
@@ -18,7 +19,7 @@ Usd = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 class Link(Frozen):
     """A way out of the GPU, one direction."""
 
-    name: str  # nvlink | xgmi | pcie | c2c | ici | neuronlink | xelink | roce | network
+    name: str  # nvlink | xgmi | pcie | c2c | ici | neuronlink | xelink | ethernet | network
     bandwidth_bytes_per_s: Rate  # one direction, decimal: half of what NVLink data sheets print
     gpus: Positive | None = None  # how many GPUs it joins; None: all of a node (network: any number)
     optional: bool = False  # an accessory, as a bridge between two cards: there only where it was bought
@@ -56,9 +57,11 @@ class GpuSpec(Frozen):
     compute_capability: str | None = None
     launch_year: Positive | None = None
     tdp_w: Rate | None = None
+    kernels: Kernels | None = None  # a user's own, measured; those of the catalog are in kernels/
     price: Price | None = None  # a user's own; the list prices of the catalog are in prices.toml
     sources: dict[str, Source] = Field(default={})  # by field, "peak_flops.fp8" before "peak_flops"; "*" is the rest
     notes: tuple[str, ...] = ()  # conflicts between sources, and how they were settled
+    assumptions: tuple[Assumption, ...] = ()  # which board a bare product name was taken for
 
     @field_validator("peak_flops")
     @classmethod

@@ -1,0 +1,99 @@
+"""`kvcalc gpus`: the accelerators that kvcalc knows, and where each number of one of them came from."""
+
+from collections.abc import Iterator
+from datetime import date
+
+from kvcalc.answers.explain import explain
+from kvcalc.catalog.gpus import all_gpus, load_gpu
+from kvcalc.catalog.prices import price_age_days, price_of, price_sources, price_warning
+from kvcalc.formulas.matmul import ridge_point
+from kvcalc.reports.base import Figure
+from kvcalc.reports.gpus import GpuNumber, GpuReport, GpuResult, GpuRow, GpusReport, GpusResult
+from kvcalc.specs.gpu import GpuSpec
+
+# Fields that are one number, with the unit that the name leaves out.
+UNITS = {
+    "memory_bytes": "bytes",
+    "usable_memory_bytes": "bytes",
+    "memory_bandwidth_bytes_per_s": "bytes/s",
+    "gpus_per_node": "GPUs",
+    "l2_bytes": "bytes",
+    "sm_count": "processors",
+    "launch_year": "year",
+    "tdp_w": "W",
+}
+
+
+def list_gpus(today: date | None = None) -> GpusReport:
+    """Every accelerator of the catalog in one line each."""
+    gpus = all_gpus()
+    newest = max((price for gpu in gpus if (price := price_of(gpu))), key=lambda price: price.date)
+    warning = price_warning(newest, today)
+    return GpusReport(
+        inputs={},
+        result=GpusResult(gpus=tuple(map(_row, gpus))),
+        warnings=() if warning is None else (warning,),
+    )
+
+
+def show_gpu(name: str, today: date | None = None) -> GpuReport:
+    """One accelerator: all numbers with their sources, the notes on conflicts, the price and its age.
+
+    Raises:
+        KvcalcError: unknown or ambiguous name, or a file that is not a GPU spec.
+    """
+    gpu = load_gpu(name)
+    price = price_of(gpu)
+    ridges = {figure.name.rpartition(" ")[2]: figure for figure in _ridges(gpu)}
+    result = GpuResult(
+        **dict(gpu) | {"price": price},
+        numbers=tuple(_numbers(gpu)),
+        ridge_flop_per_byte={dtype: float(figure.value or 0) for dtype, figure in ridges.items()},
+        price_age_days=None if price is None else price_age_days(price, today),
+    )
+    warning = None if price is None else price_warning(price, today)
+    return GpuReport(
+        inputs={"gpu": gpu.name},
+        result=result,
+        figures=tuple(ridges.values()),
+        assumptions=gpu.assumptions,
+        sources=(*gpu.sources.values(), *price_sources(gpu).values()),
+        warnings=() if warning is None else (warning,),
+    )
+
+
+def _row(gpu: GpuSpec) -> GpuRow:
+    dtype = next(name for name in ("bf16", "fp16", *gpu.peak_flops) if name in gpu.peak_flops)
+    price = price_of(gpu)
+    return GpuRow(
+        name=gpu.name,
+        title=gpu.title,
+        memory_bytes=gpu.memory_bytes,
+        usable_memory_bytes=gpu.usable_memory_bytes,
+        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
+        peak_dtype=dtype,
+        peak_flops=gpu.peak_flops[dtype],
+        ridge_flop_per_byte=ridge_point(gpu.peak_flops[dtype], gpu.memory_bandwidth_bytes_per_s),
+        price_usd_per_hour=None if price is None else price.median_usd_per_hour,
+        price_date=None if price is None else price.date,
+    )
+
+
+def _ridges(gpu: GpuSpec) -> Iterator[Figure]:
+    for dtype, peak in gpu.peak_flops.items():
+        bandwidth = gpu.memory_bandwidth_bytes_per_s
+        yield explain(ridge_point, f"ridge {dtype}", peak_flops=peak, bandwidth_bytes_per_s=bandwidth)
+
+
+def _numbers(gpu: GpuSpec) -> Iterator[GpuNumber]:
+    for field, unit in UNITS.items():
+        value = getattr(gpu, field)
+        if value is not None:
+            yield GpuNumber(name=field, value=value, unit=unit, source=gpu.source_of(field))
+    for dtype, peak in gpu.peak_flops.items():
+        name = f"peak_flops.{dtype}"
+        yield GpuNumber(name=name, value=peak, unit="FLOP/s", source=gpu.source_of(name))
+    for link in gpu.links:
+        name = f"links.{link.name}"
+        value = link.bandwidth_bytes_per_s
+        yield GpuNumber(name=name, value=value, unit="bytes/s, one direction", source=gpu.source_of(name))

@@ -1,0 +1,49 @@
+"""The answers to `kvcalc gpus` (the catalog as a list) and `kvcalc gpus GPU` (every number, with its source)."""
+
+from kvcalc.reports.base import Report
+from kvcalc.specs.base import Frozen, Source
+from kvcalc.specs.gpu import GpuSpec
+
+
+class GpuRow(Frozen):
+    """One accelerator in the list. The peak is dense, of 16-bit floats: bf16, or fp16 where there is no bf16."""
+
+    name: str
+    title: str
+    memory_bytes: int
+    usable_memory_bytes: int
+    memory_bandwidth_bytes_per_s: float
+    peak_dtype: str
+    peak_flops: float
+    ridge_flop_per_byte: float
+    price_usd_per_hour: float | None  # median list price; None: no seller known
+    price_date: str | None
+
+
+class GpusResult(Frozen):
+    gpus: tuple[GpuRow, ...]
+
+
+class GpusReport(Report):
+    result: GpusResult
+
+
+class GpuNumber(Frozen):
+    """One number of a spec. `name` is the spec's field: "memory_bytes", "peak_flops.bf16", "links.nvlink"."""
+
+    name: str
+    value: float | int
+    unit: str
+    source: Source | None
+
+
+class GpuResult(GpuSpec):
+    """The spec, its list price put in, and the numbers once more one by one, each with its source."""
+
+    numbers: tuple[GpuNumber, ...]
+    ridge_flop_per_byte: dict[str, float]  # by element type
+    price_age_days: int | None = None
+
+
+class GpuReport(Report):
+    result: GpuResult
