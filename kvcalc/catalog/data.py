@@ -8,6 +8,7 @@ from typing import Any
 from kvcalc.errors import KvcalcError
 
 PACKAGE = Path(__file__).parents[1]
+LARGEST_TOML = 1_000_000  # bytes; a card, a spec or a budget is a few thousand
 
 
 @cache
@@ -22,10 +23,13 @@ def data_dir(name: str) -> Path:
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """A TOML file as a dict, or a KvcalcError that says where it is wrong."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_TOML + 1)
+    except (OSError, ValueError) as error:
         raise KvcalcError(f"{what}: cannot read {path}: {error}", hint="check the path and its permissions") from error
+    if len(data) > LARGEST_TOML:
+        raise KvcalcError(f"{what}: {path} is larger than {LARGEST_TOML:,} bytes", hint="is this the file you meant?")
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise KvcalcError(f"{what}: {path} is not valid TOML: {error}", hint="fix the line named above") from error

@@ -17,7 +17,7 @@ def interconnect(gpu: GpuSpec) -> str:
     if gpu.vendor.upper() == "AMD":
         return "amd"
     link = gpu.link("nvlink")
-    if link is None or link.bandwidth_bytes_per_s < NVLINK_BYTES_PER_S:
+    if link is None or link.gpus is not None or link.bandwidth_bytes_per_s < NVLINK_BYTES_PER_S:
         return "pcie"
     return "nvlink_blackwell" if gpu.architecture.lower().startswith("blackwell") else "nvlink"
 
