@@ -1,0 +1,105 @@
+"""How fast kvcalc is, each figure as a ratio: the step formula swept, and commands from a cold start.
+
+python benchmarks/speed.py [--json]
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import timeit
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kvcalc.formulas.cache import kv_bytes_per_token, kv_cache_bytes
+from kvcalc.formulas.step import (
+    attention_flops_per_sequence,
+    compute_time,
+    decode_step_bytes,
+    decode_step_flops,
+    memory_time,
+)
+
+POINTS = 1_000_000
+BLOCK = 16_384
+COMMANDS = ("size llama-3-8b --gpu h100-sxm", "step llama-3-8b --gpu h100-sxm", "kv llama-3-8b", "--help")
+AIM_SWEEP, AIM_COMMAND, AIM_HELP = 10, 20, 8
+
+
+def best(run: Callable[[], object], repeats: int) -> float:
+    """Seconds of the fastest run: what the machine can do when nothing disturbs it."""
+    return min(timeit.repeat(run, number=1, repeat=repeats))
+
+
+def step_bound(batch: Any, context: Any) -> Any:
+    """The bound of a decode step of Llama-3-8B on an H100, from the same formulas as the commands use."""
+    per_token = kv_bytes_per_token(layers=32, kv_heads=8, head_dim=128, bytes_per_element=2)
+    moved = decode_step_bytes(16_060_000_000, batch, kv_cache_bytes(per_token, context))
+    flops = decode_step_flops(8_030_000_000, batch, attention_flops_per_sequence(32, 32, 128, context))
+    return np.maximum(memory_time(moved, 3.35e12), compute_time(flops, 989e12))
+
+
+def sweep_row(dtype: str) -> dict[str, Any]:
+    """A million (batch, context) points of the step formula, against multiplying the two arrays once.
+
+    The sweep goes in blocks that stay in the processor's cache: the ten arrays of a step in one piece would spend most
+    of the time on fresh memory pages.
+    """
+    rng = np.random.default_rng(0)
+    batch = rng.integers(1, 1024, POINTS).astype(dtype)
+    context = rng.integers(1, 131072, POINTS).astype(dtype)
+
+    def sweep() -> object:
+        bound = np.empty(POINTS)
+        for i in range(0, POINTS, BLOCK):
+            bound[i : i + BLOCK] = step_bound(batch[i : i + BLOCK], context[i : i + BLOCK])
+        return bound
+
+    ratio = best(sweep, 30) / best(lambda: batch * context, 60)
+    return row(f"step formula, {POINTS:,} points, {dtype}", ratio, "one NumPy multiplication of the arrays", AIM_SWEEP)
+
+
+def command_row(command: str, repeats: int) -> dict[str, Any]:
+    """The whole process of a command against that of an interpreter that does nothing, run in turn."""
+    script = Path(sys.executable).with_name("kvcalc")
+    kvcalc = [str(script)] if script.exists() else [sys.executable, "-m", "kvcalc"]
+    name, against = f"kvcalc {command}", "python -c pass"
+    aim = AIM_HELP if command == "--help" else AIM_COMMAND
+
+    def run(argv: list[str]) -> float:
+        return timeit.timeit(lambda: subprocess.run(argv, check=True, capture_output=True), number=1)
+
+    try:
+        run([*kvcalc, *command.split()])  # the first run writes bytecode
+    except (OSError, subprocess.CalledProcessError) as error:
+        return row(name, None, against, aim) | {"reason": str(error)}
+    pairs = [(run([*kvcalc, *command.split()]), run([sys.executable, "-c", "pass"])) for _ in range(repeats)]
+    ours, bare = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return row(name, ours / bare, against, aim) | {"seconds": ours}
+
+
+def row(name: str, ratio: float | None, against: str, aim: float) -> dict[str, Any]:
+    return {"name": name, "ratio": None if ratio is None else round(ratio, 2), "against": against, "aim": aim}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--repeats", type=int, default=15, help="runs of each command (default 15)")
+    options = parser.parse_args()
+    rows = [sweep_row(dtype) for dtype in ("float64", "int64")]
+    rows += [command_row(command, options.repeats) for command in COMMANDS]
+    if options.json:
+        print(json.dumps({"rows": rows}, indent=1))
+        return
+    for one in rows:
+        ratio = f"{one['ratio']:.1f}" if one["ratio"] is not None else "failed"
+        print(f"{one['name']:<44} {ratio:>7} x  {one['against']} (aim: at most {one['aim']})")
+
+
+if __name__ == "__main__":
+    main()
