@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from kvcalc.catalog.families.decoder import outer_tensors, read_groups
 from kvcalc.catalog.families.defaults import defaults_of
-from kvcalc.catalog.families.traits import traits_of
+from kvcalc.catalog.families.table import traits_of
 from kvcalc.catalog.keys import Keys
 from kvcalc.catalog.quantization import apply_quantization
 from kvcalc.errors import KvcalcError
@@ -77,5 +77,5 @@ def _unknown(model_type: str) -> Assumption:
     return Assumption(
         name="architecture",
         value=model_type[:100] or None,
-        why="a model_type that kvcalc has not met: read by its keys, with Llama's names and without biases they do not say",
+        why="a model_type that kvcalc has not met: read by its keys, without biases that they do not say",
     )

@@ -41,12 +41,21 @@ class Keys:
         self._values = values
         self._defaults: Json = defaults or {}
         self._where = where
+        self._over: Json = {}
         self._read: set[str] = set()
 
     def with_defaults(self, defaults: Json) -> "Keys":
         """The same keys, with what its class declares for absent ones; what was read stays remembered."""
         other = Keys(self._values, self._where, defaults)
         other._read = self._read
+        return other
+
+    def over(self, values: Json) -> "Keys":
+        """The same keys as one layer sees them: `values` come before what the config says."""
+        if not values:
+            return self
+        other = self.with_defaults(self._defaults)
+        other._over = {**self._over, **values}
         return other
 
     # What is there --------------------------------------------------------------------------------------------------
@@ -56,15 +65,20 @@ class Keys:
         return f"{self._where}.{name}" if self._where else name
 
     def has(self, *names: str) -> bool:
-        """Whether the config itself says one of these keys, and not null."""
-        return any(self._values.get(name) is not None for name in names)
+        """Whether one of these keys has a value: said by the config, or declared by its class."""
+        return self.raw(*names) is not None
 
     def given(self, *names: str) -> bool:
         """Whether the config itself says one of these keys, be it null."""
         return any(name in self._values for name in names)
 
     def names(self) -> Iterable[str]:
+        """Keys that the config says."""
         return (name for name in self._values if isinstance(name, str))
+
+    def known(self) -> set[str]:
+        """Keys that the config says or its class declares."""
+        return {*self.names(), *self._defaults}
 
     def unread(self) -> list[str]:
         """Keys of the config that nothing has asked for yet."""
@@ -77,6 +91,9 @@ class Keys:
     def raw(self, *names: str, default: object = None) -> object:
         """The value as it stands, of the first name present; else what the class declares; else `default`."""
         self._read.update(names)
+        for name in names:
+            if name in self._over:
+                return self._over[name]
         for name in names:
             if name in self._values:
                 return self._values[name]
@@ -121,6 +138,10 @@ class Keys:
         if not isinstance(value, bool):
             raise self.error(names, value, "true or false")
         return value
+
+    def truth(self, name: str, default: bool = False) -> bool:
+        """Whether a key is on: true, a positive number, or anything else that is not null, false or nought."""
+        return self.raw(name, default=default) not in (None, False, 0, "")
 
     def number(self, *names: str, default: float | None = None, least: float = 0, most: float = 1e12) -> float | None:
         """A finite number between `least` and `most`, or None."""

@@ -165,8 +165,10 @@ def mixer_cache(
         return [_growing(kind, per_token, mixer.window, index, mixer.indexer.top_k if mixer.indexer else None)]
     if isinstance(mixer, LatentAttention):
         index = mixer.indexer.head_dim * size if mixer.indexer and mixer.indexer.owns_cache else 0
-        per_token = (mixer.kv_lora_rank + mixer.rope_head_dim) * size + index
-        return [_growing("latent", per_token, None, index, mixer.indexer.top_k if mixer.indexer else None)]
+        own = (mixer.kv_lora_rank + mixer.rope_head_dim) * size if mixer.owns_cache else 0
+        if not own + index:
+            return []
+        return [_growing("latent", own + index, mixer.window, index, mixer.indexer.top_k if mixer.indexer else None)]
     if isinstance(mixer, CompressedAttention):
         return _compressed(mixer, size)
     if isinstance(mixer, CrossAttention):

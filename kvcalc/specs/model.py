@@ -85,6 +85,8 @@ class LatentAttention(Frozen):
     nope_head_dim: Positive
     v_head_dim: Positive
     q_lora_rank: Positive | None = None
+    window: Positive | None = None  # tokens kept; None: all
+    owns_cache: bool = True  # False: reads an earlier layer's latents
     indexer: Indexer | None = None
 
 

@@ -3,11 +3,19 @@
 from dataclasses import dataclass
 
 from kvcalc.catalog.families.plan import Layer
+from kvcalc.catalog.families.table import size, switch
 from kvcalc.catalog.families.tensors import linear, norm
-from kvcalc.catalog.families.traits import Traits, switch
+from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.model import Attention, Tensor
+from kvcalc.specs.model import Attention, Indexer, Tensor
+
+QUERY = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "decoder_attention_heads")
+KV = (
+    "num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups", "num_query_groups",
+    "multi_query_group_num", "n_kv_heads", "decoder_num_key_value_heads",
+)  # fmt: skip
+DIM = ("head_dim", "kv_channels", "attention_head_dim", "hidden_size_per_head", "d_kv")
 
 
 @dataclass(frozen=True)
@@ -19,19 +27,28 @@ class Heads:
     dim: int
     v_dim: int
 
+    def scope(self) -> dict[str, int]:
+        """Names that extra tensors may use in their shapes."""
+        return {
+            "heads": self.query,
+            "kv_heads": self.kv,
+            "head_dim": self.dim,
+            "v_head_dim": self.v_dim,
+            "q_width": self.query * self.dim,
+            "k_width": self.kv * self.dim,
+            "o_width": self.query * self.v_dim,
+        }
 
-def read_heads(keys: Keys, hidden: int) -> Heads:
-    """Head counts and widths as the config says them, or as they follow from the hidden size."""
-    query = keys.need("num_attention_heads", "n_head", "n_heads", "num_heads")
-    kv = keys.integer("num_key_value_heads", "num_kv_heads", "n_head_kv") or query
-    dim = keys.integer("head_dim", "kv_channels", "attention_head_dim")
+
+def read_heads(keys: Keys, width: int) -> Heads:
+    """Head counts and widths as the config says them, or as they follow from the width that attention reads."""
+    query = keys.need(*QUERY)
+    kv = _kv_heads(keys) or query
+    dim = keys.integer(*DIM)
     if dim is None:
-        if hidden % query:
-            raise KvcalcError(
-                f"{hidden} hidden elements do not divide into {query} heads",
-                hint=f"add {keys.path('head_dim')} to the config",
-            )
-        dim = hidden // query
+        if width < query:
+            raise KvcalcError(f"{query} heads for {width} hidden elements", hint=f"add {keys.path('head_dim')}")
+        dim = width // query
     if query % kv:
         raise KvcalcError(
             f"{query} query heads do not divide into {kv} key-value heads",
@@ -40,12 +57,23 @@ def read_heads(keys: Keys, hidden: int) -> Heads:
     return Heads(query=query, kv=kv, dim=dim, v_dim=keys.integer("v_head_dim") or dim)
 
 
-def attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[Attention, list[Tensor]]:
-    """One layer's attention and its tensors."""
-    heads = read_heads(keys, hidden)
+def _kv_heads(keys: Keys) -> int | None:
+    """None: as many as query heads. Falcon and GPT-BigCode say `multi_query`, ChatGLM `multi_query_attention`."""
+    if keys.flag("multi_query") and not keys.flag("new_decoder_architecture"):
+        keys.ignore(*KV)
+        return 1
+    if keys.raw("multi_query_attention") is False:
+        keys.ignore(*KV)
+        return None
+    return keys.integer(*KV)
+
+
+def attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[Attention, list[Tensor], dict[str, int]]:
+    """One layer's attention, its tensors, and the sizes that its extra tensors are made of."""
+    heads = read_heads(keys, size(keys, traits.query_input, {"hidden": hidden}))
     window = None
     if layer.mixer == "sliding":
-        window = keys.need("sliding_window")
+        window = keys.need(*traits.window_keys)
     elif layer.mixer == "chunked":
         window = keys.need("attention_chunk_size")
     mixer = Attention(
@@ -55,50 +83,77 @@ def attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[At
         v_head_dim=heads.v_dim,
         window=window,
         chunked=layer.mixer == "chunked",
+        owns_cache=layer.owns_cache,
+        indexer=_block_indexer(keys, layer) if layer.mixer == "indexed" else None,
     )
-    return mixer, attention_tensors(keys, traits, heads, hidden)
+    tensors = [] if traits.attention_outside else attention_tensors(keys, traits, layer, heads, hidden)
+    return mixer, tensors, heads.scope()
 
 
-def attention_tensors(keys: Keys, traits: Traits, heads: Heads, hidden: int) -> list[Tensor]:
+def _block_indexer(keys: Keys, layer: Layer) -> Indexer:
+    """Block-sparse attention over full keys and values (MiniMax-M3, Qwen's): one more key per token."""
+    nested = keys.child("sparse_attention_config")
+    keys = nested if nested is not None else keys
+    blocks = keys.integer("index_topk_blocks", "sparse_topk_blocks")
+    block = keys.integer("index_block_size", "sparse_block_size")
+    top_k = blocks * block if blocks and block else keys.need("index_topk", "sparse_topk")
+    return Indexer(
+        heads=keys.integer("index_n_heads", "sparse_index_heads", "sparse_num_index_heads") or 1,
+        head_dim=keys.need("index_head_dim", "sparse_index_dim"),
+        top_k=top_k,
+        owns_cache=layer.owns_index,
+    )
+
+
+def attention_tensors(
+    keys: Keys, traits: Traits, layer: Layer, heads: Heads, hidden: int, module: str = ""
+) -> list[Tensor]:
     """Projections of queries, keys, values and output; their norms; a gate."""
-    name = traits.attention
+    name = module or traits.attention
     bias = switch(keys, traits.qkv_bias)
+    inputs = size(keys, traits.query_input, {"hidden": hidden})
     queries, keys_width, values = heads.query * heads.dim, heads.kv * heads.dim, heads.kv * heads.v_dim
-    if traits.gate == "q":
+    if traits.gate == "q" and switch(keys, traits.gate_when):
         queries *= 2
     if traits.qkv:
-        found = _fused(f"{name}.{traits.qkv}", heads, hidden, bias)
+        found = _fused(f"{name}.{traits.qkv}", heads, inputs, bias)
     else:
-        found = linear(f"{name}.{traits.q}", queries, hidden, "attention", "columns", bias)
-        found += linear(f"{name}.{traits.k}", keys_width, hidden, "attention", "kv", bias)
-        found += linear(f"{name}.{traits.v}", values, hidden, "attention", "kv", bias)
+        found = linear(f"{name}.{traits.q}", queries, inputs, "attention", "columns", bias)
+        if layer.owns_cache or traits.shared_kv_tensors:
+            k_bias = bias if traits.k_bias is None else switch(keys, traits.k_bias)
+            found += linear(f"{name}.{traits.k}", keys_width, inputs, "attention", "kv", k_bias)
+            if layer.mixer != "full" or not switch(keys, traits.value_is_key):
+                found += linear(f"{name}.{traits.v}", values, inputs, "attention", "kv", bias)
     output = heads.query * heads.v_dim
     found += linear(f"{name}.{traits.o}", hidden, output, "attention", "rows", switch(keys, traits.o_bias))
-    if traits.gate in ("full", "head"):
+    if traits.gate in ("full", "head") and switch(keys, traits.gate_when):
         width = output if traits.gate == "full" else heads.query
         found += linear(f"{name}.{traits.gate_name}", width, hidden, "attention", "columns")
-    return found + _qk_norms(keys, traits, heads)
+    return found + _qk_norms(keys, traits, layer, heads, name)
 
 
-def _fused(name: str, heads: Heads, hidden: int, bias: bool) -> list[Tensor]:
+def _fused(name: str, heads: Heads, inputs: int, bias: bool) -> list[Tensor]:
     """One matrix in the checkpoint; two here where keys and values divide otherwise than queries."""
     queries, rest = heads.query * heads.dim, heads.kv * (heads.dim + heads.v_dim)
     if heads.kv == heads.query:
-        return linear(name, queries + rest, hidden, "attention", "columns", bias)
-    found = linear(name, queries, hidden, "attention", "columns", bias)
-    return found + linear(name, rest, hidden, "attention", "kv", bias)
+        return linear(name, queries + rest, inputs, "attention", "columns", bias)
+    found = linear(name, queries, inputs, "attention", "columns", bias)
+    return found + linear(name, rest, inputs, "attention", "kv", bias)
 
 
-def _qk_norms(keys: Keys, traits: Traits, heads: Heads) -> list[Tensor]:
+def _qk_norms(keys: Keys, traits: Traits, layer: Layer, heads: Heads, name: str) -> list[Tensor]:
     if not traits.qk_norm or not switch(keys, traits.qk_norm_when):
         return []
-    names = f"{traits.attention}.{traits.q_norm}", f"{traits.attention}.{traits.k_norm}"
-    if traits.qk_norm == "head":
-        return [t for name in names for t in norm(name, traits.norm, heads.dim)]
-    if traits.qk_norm == "full":
-        return norm(names[0], traits.norm, heads.query * heads.dim, split="columns") + norm(
-            names[1], traits.norm, heads.kv * heads.dim, split="kv"
-        )
-    return norm(names[0], traits.norm, heads.query, heads.dim, split="columns") + norm(
-        names[1], traits.norm, heads.kv, heads.dim, split="kv"
-    )
+    kind = traits.qk_norm_kind or traits.norm
+    shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        "head": ((heads.dim,), (heads.dim,)),
+        "full": ((heads.query * heads.dim,), (heads.kv * heads.dim,)),
+        "heads": ((heads.query, heads.dim), (heads.kv, heads.dim)),
+    }
+    q_shape, k_shape = shapes[traits.qk_norm]
+    each = traits.qk_norm != "head"
+    found = norm(f"{name}.{traits.q_norm}", kind, *q_shape, split="columns" if each else "whole", category="attention")
+    if layer.owns_cache or traits.shared_kv_tensors:
+        split = "kv" if each else "whole"
+        found += norm(f"{name}.{traits.k_norm}", kind, *k_shape, split=split, category="attention")  # type: ignore[arg-type]
+    return found

@@ -1,48 +1,108 @@
 """The MLP of a layer: dense, or a mixture of experts with shared ones."""
 
-from kvcalc.catalog.families.plan import EXPERTS
-from kvcalc.catalog.families.tensors import linear
-from kvcalc.catalog.families.traits import Traits, switch
+from kvcalc.catalog.families.sparse import EXPERTS
+from kvcalc.catalog.families.table import size, switch
+from kvcalc.catalog.families.tensors import linear, stacked
+from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
 from kvcalc.specs.model import Category, DenseMlp, MoeMlp, Split, Tensor
 
-WIDTH = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff")
-TOP_K = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "top_k")
+WIDTH = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "block_ff_dim")
+EXPERT_WIDTH = ("moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
+TOP_K = (
+    "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k", "top_k",
+    "num_selected_experts",
+)  # fmt: skip
+SHARED_WIDTH = (
+    "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",
+    "share_expert_dim", "shared_experts_intermediate_size",
+)  # fmt: skip
+SHARED = ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
 
 
 def dense(keys: Keys, traits: Traits, hidden: int) -> tuple[DenseMlp, list[Tensor]]:
     """A dense MLP and its tensors."""
-    width = keys.need(*traits.width, *WIDTH)
-    return DenseMlp(width=width, gated=traits.gated), gated_mlp(keys, traits, traits.mlp, width, hidden, "mlp")
+    width = _width(keys, traits, hidden)
+    gated = switch(keys, traits.gated)
+    return DenseMlp(width=width, gated=gated), projections(keys, traits, traits.mlp, width, hidden)
 
 
-def gated_mlp(
-    keys: Keys, traits: Traits, name: str, width: int, hidden: int, category: Category, copies: int = 1
+def _width(keys: Keys, traits: Traits, hidden: int) -> int:
+    said = keys.integer(*traits.width, *WIDTH) or traits.width_factor * hidden or keys.need(*traits.width, *WIDTH)
+    width = said // traits.width_divisor
+    if keys.flag("block_auto_adjust_ff_dim"):  # LFM2: two thirds, times a factor, rounded up
+        factor = keys.number("block_ffn_dim_multiplier", default=1.0) or 1.0
+        multiple = keys.integer("block_multiple_of", default=256) or 1
+        width = -(-int(factor * (2 * width // 3)) // multiple) * multiple
+    return width
+
+
+def projections(
+    keys: Keys, traits: Traits, name: str, width: int, hidden: int, category: Category = "mlp"
 ) -> list[Tensor]:
     """Gate, up and down projections (up and down where it is not gated)."""
     bias = switch(keys, traits.mlp_bias)
-    columns: Split = "columns"
-    if traits.gated and traits.mlp_gate_up:
-        found = linear(f"{name}.{traits.mlp_gate_up}", 2 * width, hidden, category, columns, bias, copies)
+    if not switch(keys, traits.gated):
+        found = linear(f"{name}.{traits.mlp_up}", width, hidden, category, "columns", bias)
+    elif traits.mlp_gate_up:
+        found = linear(f"{name}.{traits.mlp_gate_up}", 2 * width, hidden, category, "columns", bias)
     else:
-        ups = (traits.mlp_gate, traits.mlp_up) if traits.gated else (traits.mlp_up,)
-        found = [t for up in ups for t in linear(f"{name}.{up}", width, hidden, category, columns, bias, copies)]
-    return found + linear(f"{name}.{traits.mlp_down}", hidden, width, category, "rows", bias, copies)
+        found = linear(f"{name}.{traits.mlp_gate}", width, hidden, category, "columns", bias)
+        found += linear(f"{name}.{traits.mlp_up}", width, hidden, category, "columns", bias)
+    return found + linear(f"{name}.{traits.mlp_down}", hidden, width, category, "rows", bias)
 
 
-def moe(keys: Keys, traits: Traits, hidden: int) -> tuple[MoeMlp, list[Tensor]]:
-    """A mixture of experts: router, routed experts (one tensor of each kind, E copies), shared experts."""
+def moe(keys: Keys, traits: Traits, hidden: int) -> tuple[MoeMlp, list[Tensor], dict[str, int]]:
+    """A mixture of experts, its tensors, and the sizes that its extra tensors are made of."""
     experts = keys.need(*EXPERTS)
-    width = keys.integer("moe_intermediate_size", "expert_intermediate_size") or keys.need(*WIDTH)
-    shared = keys.integer("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
-    if shared is None:
-        shared = width * keys.count("n_shared_experts", "num_shared_experts")
-    name = traits.mlp
-    found = linear(f"{name}.gate", experts, hidden, "router", "whole")
-    found += gated_mlp(keys, traits, f"{name}.experts.0", width, hidden, "experts", experts)
+    width = keys.integer(*traits.expert_width, *EXPERT_WIDTH) or keys.need(*WIDTH)
+    scope = {"hidden": hidden, "experts": experts, "expert_width": width}
+    shared = _shared_width(keys, traits, width, scope)
+    name = traits.moe
+    rows = size(keys, traits.router_rows, scope)
+    found = linear(f"{name}.{traits.router}", rows, hidden, "router", "whole", switch(keys, traits.router_bias))
+    found += _experts(keys, traits, experts, width, size(keys, traits.expert_input, scope))
     if shared:
-        found += gated_mlp(keys, traits, f"{name}.shared_experts", shared, hidden, "shared_experts")
+        module = traits.shared.removeprefix("/") if traits.shared.startswith("/") else f"{name}.{traits.shared}"
+        found += projections(keys, traits, module, shared, hidden, "shared_experts")
+        if traits.shared_gate:
+            found += linear(f"{name}.{traits.shared_gate}", 1, hidden, "shared_experts", "whole")
+    if traits.beside:
+        beside, more = dense(keys, traits, hidden)
+        shared, found = beside.width, found + more
     spec = MoeMlp(
-        experts=experts, top_k=keys.need(*TOP_K), expert_width=width, shared_width=shared, gated=traits.gated
+        experts=experts,
+        top_k=min(experts, keys.need(*TOP_K)),
+        expert_width=width,
+        shared_width=shared,
+        gated=switch(keys, traits.gated),
     )
-    return spec, found
+    return spec, found, scope
+
+
+def _shared_width(keys: Keys, traits: Traits, width: int, scope: dict[str, int]) -> int:
+    """All shared experts together."""
+    if traits.shared_width is not None:
+        return size(keys, traits.shared_width, scope)
+    said = keys.integer(*SHARED_WIDTH, least=0)
+    return width * keys.count(*SHARED) if said is None else said
+
+
+def _experts(keys: Keys, traits: Traits, experts: int, width: int, inputs: int) -> list[Tensor]:
+    """The routed experts: one tensor of each kind, as many copies as experts."""
+    name = f"{traits.moe}.{traits.experts}"
+    columns: Split = "columns"
+    rows: Split = "rows"
+    if traits.expert_gate_up:
+        ups = ((traits.expert_gate_up, 2 * width),)
+    elif switch(keys, traits.gated):
+        ups = ((traits.expert_gate or traits.mlp_gate, width), (traits.expert_up or traits.mlp_up, width))
+    else:
+        ups = ((traits.expert_up or traits.mlp_up, width),)
+    each = [(up, outputs, inputs, columns) for up, outputs in ups]
+    each.append((traits.expert_down or traits.mlp_down, inputs, width, rows))
+    bias = switch(keys, traits.expert_bias)
+    make = linear if "." in traits.experts else stacked
+    return [
+        t for up, out, into, split in each for t in make(f"{name}.{up}", out, into, "experts", split, bias, experts)
+    ]

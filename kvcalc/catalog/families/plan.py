@@ -1,99 +1,116 @@
-"""Which layer is what: the kind of mixer and of MLP of every layer, from lists and patterns in the config."""
+"""Which layer is what: mixer, MLP, whose cache it reads, and what it says otherwise than the rest."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvcalc.catalog.families.traits import Traits, integer_of
+from kvcalc.catalog.families.kinds import listed_length, read_kinds
+from kvcalc.catalog.families.sharing import indexers, owners
+from kvcalc.catalog.families.sparse import mlp_kinds
+from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
-from kvcalc.errors import KvcalcError
 
 MOST_LAYERS = 4096
-# How configs name the kinds of layer, and what kvcalc calls them.
-KINDS = {
-    "full_attention": "full", "attention": "full", "full": "full", "global": "full", "global_attention": "full",
-    "sliding_attention": "sliding", "sliding": "sliding", "local": "sliding", "local_attention": "sliding",
-    "chunked_attention": "chunked",
-}  # fmt: skip
-EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
+COUNT = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
 
 
 @dataclass(frozen=True)
 class Layer:
     """What one layer is made of. Equal layers become one group."""
 
-    mixer: str  # full | sliding | chunked | ...
-    mlp: str  # dense | moe | none
+    mixer: str  # full | sliding | chunked | indexed | compressed_* | none
+    mlp: str  # dense | moe | hash_moe | none
+    recurrent: bool = False  # a recurrent mixer, alone or beside attention
+    owns_cache: bool = True  # False: it reads an earlier layer's keys and values
+    owns_index: bool = True  # False: it reads what an earlier layer's indexer chose
+    place: str = ""  # first, rest or last, where only some have a tensor
+    says: tuple[tuple[str, object], ...] = ()  # keys that this layer has otherwise
+
+    @property
+    def tags(self) -> set[str]:
+        """Names by which extra tensors choose their layers."""
+        tags = {"layer", self.mixer, self.mlp, "owner" if self.owns_cache else "shared"}
+        if self.mixer != "none":
+            tags.add("attention")
+        if self.recurrent:
+            tags.add("recurrent")
+        if self.mlp == "hash_moe":
+            tags.add("moe")
+        elif self.mlp == "moe":
+            tags.add("plain_moe")
+        tags.update(self.place.split())
+        return tags
 
 
 def read_plan(keys: Keys, traits: Traits) -> list[Layer]:
-    """One entry per layer of the decoder."""
-    count = keys.need("num_hidden_layers", "n_layer", "n_layers", "num_layers", most=MOST_LAYERS)
-    mixers = _mixers(keys, traits, count)
-    mlps = _mlps(keys, count)
-    return [Layer(mixer, mlp) for mixer, mlp in zip(mixers, mlps, strict=True)]
-
-
-def _mixers(keys: Keys, traits: Traits, count: int) -> list[str]:
-    listed = keys.texts("layer_types")
-    if listed is not None:
-        if len(listed) < count:
-            raise KvcalcError(
-                f"{keys.path('layer_types')} has {len(listed)} entries for {count} layers",
-                hint="give one entry per layer",
-            )
-        return [_kind(keys, name) for name in listed[:count]]
-    window = keys.integer("sliding_window", least=0)
-    if traits.window == "none" or not window:
-        return ["full"] * count
-    if traits.window == "all":
-        return ["sliding"] * count
-    if traits.window == "late":
-        start = keys.count("max_window_layers") if keys.flag("use_sliding_window") else count
-        return ["full" if layer < start else "sliding" for layer in range(count)]
-    return _pattern(keys, traits, count)
-
-
-def _kind(keys: Keys, name: str) -> str:
-    if name not in KINDS:
-        raise KvcalcError(
-            f"{keys.path('layer_types')} names a kind of layer that kvcalc does not know: {name!r}",
-            hint="describe the model in a TOML card, or ask for the kind to be added",
+    """One entry for each layer of the decoder."""
+    count = layer_count(keys)
+    kinds = read_kinds(keys, traits, count)
+    mlps = mlp_kinds(keys, traits, kinds)
+    own = owners(keys, kinds)
+    index = indexers(keys, count)
+    placed = any({"first", "rest", "last"} & set(extra.on) for extra in traits.extra)
+    plan = []
+    for layer, kind in enumerate(kinds):
+        recurrent = kind in ("recurrent", "hybrid", "hybrid_sliding") or (traits.hybrid and kind != "none")
+        mixer = {"hybrid": "full", "hybrid_sliding": "sliding", "recurrent": "none", "mlp": "none", "moe": "none"}.get(
+            kind, kind
         )
-    return KINDS[name]
+        if mixer == "full" and traits.indexed:
+            mixer = "indexed"
+        plan.append(
+            Layer(
+                mixer=mixer,
+                mlp=mlps[layer],
+                recurrent=recurrent,
+                owns_cache=own[layer],
+                owns_index=index[layer],
+                place=_place(layer, count) if placed else "",
+                says=tuple(sorted(_says(keys, traits, mixer, layer, count, own[layer]).items())),
+            )
+        )
+    return plan
 
 
-def _pattern(keys: Keys, traits: Traits, count: int) -> list[str]:
-    pattern = traits.pattern
-    if pattern is None:
-        return ["full"] * count
-    every = integer_of(keys, pattern.every)
-    full = {layer for layer in range(count) if every and (layer - pattern.phase) % every == 0}
-    if pattern.last:
-        full.add(count - 1)
-    other = _kind(keys, pattern.other)
-    return ["full" if layer in full else other for layer in range(count)]
+def _place(layer: int, count: int) -> str:
+    place = "first" if layer == 0 else "rest"
+    return f"{place} last" if layer == count - 1 else place
 
 
-def _mlps(keys: Keys, count: int) -> list[str]:
-    """Which layers are mixtures of experts."""
-    experts = keys.integer(*EXPERTS, least=0) or 0
-    listed = keys.texts("mlp_layer_types")
-    if listed is not None and len(listed) >= count:
-        return ["dense" if name == "dense" else "moe" for name in listed[:count]]
-    if not experts:
-        return ["dense"] * count
-    dense = set(range(keys.count("first_k_dense_replace", "num_dense_layers", most=MOST_LAYERS)))
-    dense.update(keys.integers("mlp_only_layers") or [])
-    step = keys.integer("decoder_sparse_step", "interleave_moe_layer_step", default=1) or 1
-    dense.update(layer for layer in range(count) if (layer + 1) % step)
-    frequency = keys.raw("moe_layer_freq")
-    if isinstance(frequency, list):
-        flags = keys.integers("moe_layer_freq", most=1) or []
-        dense = {layer for layer, sparse in enumerate(flags) if not sparse}
-    elif frequency is not None:
-        every = keys.integer("moe_layer_freq") or 1
-        dense.update(layer for layer in range(count) if layer % every)
-    period = keys.integer("expert_layer_period")
-    if period is not None:
-        offset = keys.count("expert_layer_offset")
-        dense.update(layer for layer in range(count) if layer % period != offset)
-    return ["dense" if layer in dense else "moe" for layer in range(count)]
+def layer_count(keys: Keys) -> int:
+    """The decoder's layers."""
+    if keys.has(*COUNT):
+        return keys.need(*COUNT, most=MOST_LAYERS)
+    listed = listed_length(keys)
+    return keys.need(*COUNT, most=MOST_LAYERS) if listed is None or listed > MOST_LAYERS else listed
+
+
+def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: bool) -> dict[str, object]:
+    """What this layer says otherwise: keys for its kind, lists with one entry per layer, `per_layer_config`."""
+    said: dict[str, object] = {}
+    if mixer == "sliding":
+        said.update({name[4:]: keys.raw(name) for name in keys.known() if name.startswith("swa_") and keys.has(name)})
+        other = keys.child("attention_other_setting")
+        if other is not None:
+            said.update({name: other.raw(name) for name in ("num_attention_heads", "num_attention_groups", "head_dim")
+                         if other.has(name)})  # fmt: skip
+    for_kind: Mapping[str, str] = traits.sliding_keys if mixer == "sliding" else traits.full_keys
+    if mixer != "none":
+        said.update({name: keys.raw(key) for name, key in for_kind.items() if keys.has(key)})
+    for name in PER_LAYER:
+        for key in (f"{name}_per_layer", name):
+            listed = keys.raw(key)
+            if isinstance(listed, list) and len(listed) >= count:
+                said[name] = listed[layer]
+    if not owns and keys.flag("use_double_wide_mlp"):
+        said["intermediate_size"] = 2 * keys.need("intermediate_size")
+    each = keys.child("per_layer_config")
+    own = each.child(str(layer)) if each is not None else None
+    if own is not None:
+        said.update({name: own.raw(name) for name in own.names()})
+    return said
+
+
+PER_LAYER = (
+    "num_attention_heads", "num_key_value_heads", "num_query_heads", "num_kv_heads", "head_dim", "intermediate_size",
+    "ffn_multipliers", "num_experts", "moe_intermediate_size", "sliding_window",
+)  # fmt: skip

@@ -1,17 +1,16 @@
-"""What a model_type says that its keys cannot: names of tensors, norms, biases, patterns. Data in traits.toml."""
+"""What a model_type says that its keys cannot: names of tensors, norms, biases, patterns. The data is in *.toml here."""
 
-import tomllib
-from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
-from kvcalc.catalog.keys import Keys
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.model import Category, Split
 
-Switch = bool | str  # fixed, or the key that says it ("!key": its opposite)
-Size = int | str  # a number, or a product of names: "heads*head_dim", "hidden", any key of the config
+# Fixed, or the key that says it. "!key": its opposite; "key:true": with what an absent one means; "key=2": has this
+# value; "a&b": both.
+Switch = bool | str
+# A number, or names: "heads*head_dim", "hidden", any key of the config; "key:6" with its default, "a+b" a sum,
+# "a|b" the first that is not nought.
+Size = int | str
 
 
 class Extra(Frozen):
@@ -24,17 +23,21 @@ class Extra(Frozen):
     copies: Size = 1
     matmul: bool = False
     buffer: bool = False
-    on: tuple[str, ...] = ("layer",)  # kinds of layer that have it, or "model": outside the layers
+    fp32: bool = False
+    on: tuple[str, ...] = ("layer",)  # kinds of layer that have it; "model": outside the layers; "first": layer 0 only
     when: Switch = True
 
 
 class Pattern(Frozen):
-    """Which layers are of the `full` kind where no list says it: those with (i - phase) % every == 0."""
+    """Kinds of layer where the config lists none."""
 
-    every: Size
-    phase: int = -1  # -1: the last of each `every` layers
-    last: bool = False  # the last layer too
+    cycle: tuple[str, ...] = ()  # repeated over the layers; or:
+    every: Size = 0  # layers with (i - phase) % every == 0 are of `kind`, the rest are `other`
+    phase: Size = -1
+    kind: str = "full"
     other: str = "sliding_attention"
+    first: tuple[str, ...] = ()  # the first layers, against the above
+    last: str = ""  # the last layer, likewise
 
 
 class Traits(Frozen):
@@ -43,6 +46,7 @@ class Traits(Frozen):
     like: str = ""  # start from another family's traits
     text: str = ""  # model_type of a nested text config that does not say its own
     known: bool = True  # False: taken for a model_type that kvcalc has not met
+    refuse: str = ""  # why kvcalc does not answer for it
 
     layers: str = "model.layers"
     embedding: str = "model.embed_tokens"
@@ -52,7 +56,7 @@ class Traits(Frozen):
     head_bias: Switch = False
     final_norm: str = "model.norm"
     norm: Literal["weight", "bias", "none"] = "weight"  # what a norm has: a weight, a bias too, or nothing
-    norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
+    norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")  # "name?switch": only where it is on
     parallel: Switch = False  # attention and MLP side by side
 
     attention: str = "self_attn"
@@ -62,62 +66,60 @@ class Traits(Frozen):
     o: str = "o_proj"
     qkv: str = ""  # the three in one tensor
     qkv_bias: Switch = "attention_bias"
+    k_bias: Switch | None = None  # where keys differ from queries and values
     o_bias: Switch = "attention_bias"
+    query_input: Size = "hidden"  # the width attention reads
+    attention_outside: bool = False  # attention layers share weights, which stand outside the layers
     qk_norm: Literal["", "head", "full", "heads"] = ""  # of one head's width, of all heads together, one each
     qk_norm_when: Switch = True
+    qk_norm_kind: Literal["weight", "bias", "none", ""] = ""  # as `norm`, where it differs
     q_norm: str = "q_norm"
     k_norm: str = "k_norm"
     gate: Literal["", "q", "full", "head"] = ""  # a gate on attention's output: inside q_proj, or its own matrix
     gate_name: str = "gate_proj"
+    gate_when: Switch = True
+    value_is_key: Switch = False  # full layers have no v_proj of their own: values are made from k_proj
+    full_keys: dict[str, str] = {}  # keys that say otherwise for full layers: {"head_dim": "global_head_dim"}
+    sliding_keys: dict[str, str] = {}
+    shared_kv_tensors: bool = True  # layers that read another layer's cache still have k_proj and v_proj
 
     pattern: Pattern | None = None
     window: Literal["pattern", "all", "none", "late"] = "none"  # late: from layer max_window_layers on
+    window_keys: tuple[str, ...] = ("sliding_window", "sliding_window_size")
+    indexed: bool = False  # "full" layers are sparse: an indexer chooses what they read
+
+    recurrent: str = ""  # the recurrent family of its linear, mamba or conv layers
+    hybrid: bool = False  # every layer has attention and a recurrent mixer side by side
 
     mlp: str = "mlp"
     mlp_gate: str = "gate_proj"
     mlp_up: str = "up_proj"
     mlp_down: str = "down_proj"
     mlp_gate_up: str = ""  # gate and up in one tensor
-    gated: bool = True
+    gated: Switch = True
     mlp_bias: Switch = "mlp_bias"
-    width: tuple[str, ...] = ()  # keys of the MLP's width before the usual ones
+    width: tuple[str, ...] = ()  # keys of the dense MLP's width before the usual ones
+    width_factor: int = 0  # width = factor × hidden where no key says it
+    width_divisor: int = 1  # the key counts gate and up together
+    bare: bool = False  # a layer is one mixer or one MLP, never both
+
+    moe: str = "mlp"
+    moe_first: Size = 0  # first layers that are dense, where no key says it
+    router: str = "gate"
+    router_bias: Switch = False
+    router_rows: Size = "experts"
+    experts: str = "experts.0"  # the first stands for all; "experts" where the checkpoint stacks them in one tensor
+    expert_gate: str = ""  # names where they differ from the dense MLP's
+    expert_up: str = ""
+    expert_down: str = ""
+    expert_gate_up: str = ""
+    expert_bias: Switch = False
+    expert_width: tuple[str, ...] = ()
+    expert_input: Size = "hidden"  # what an expert reads and writes: narrower where experts work in a latent space
+    shared: str = "shared_experts"  # "/name": beside the experts' module, not in it
+    shared_width: Size | None = None
+    shared_gate: str = ""  # a gate on the shared expert: one row
+    always_moe: bool = False  # every layer is a mixture, whatever keys say
+    beside: bool = False  # a dense MLP of its own beside the experts of a layer
 
     extra: tuple[Extra, ...] = ()
-
-
-@cache
-def _table() -> dict[str, dict[str, Any]]:
-    text = files("kvcalc.catalog.families").joinpath("traits.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
-def _merged(model_type: str) -> dict[str, Any]:
-    entry = dict(_table()[model_type])
-    base = entry.get("like", "")
-    return {**_merged(base), **entry} if base else entry
-
-
-@cache
-def traits_of(model_type: str) -> Traits:
-    """The traits of a model_type; those of a plain decoder, marked unknown, where the table has none."""
-    if model_type not in _table():
-        return Traits(known=False)
-    return Traits.model_validate(_merged(model_type))
-
-
-def switch(keys: Keys, value: Switch) -> bool:
-    """Whether a trait is on, where it may be up to a key of the config ("!key": up to its opposite)."""
-    if isinstance(value, bool):
-        return value
-    return not keys.flag(value[1:]) if value.startswith("!") else keys.flag(value)
-
-
-def integer_of(keys: Keys, value: Size, scope: Mapping[str, int] | None = None) -> int:
-    """A size: a number, a name in scope, a key of the config, or a product of these ("heads*head_dim")."""
-    if isinstance(value, int):
-        return value
-    total = 1
-    for factor in value.split("*"):
-        known = int(factor) if factor.isdecimal() else (scope or {}).get(factor)
-        total *= keys.count(factor) if known is None else known
-    return total
