@@ -29,7 +29,9 @@ def kv(
 ) -> KvReport:
     """Every model with every cache dtype side by side; one model alone is also shown with other caches."""
     models = tuple(models)
-    rows, assumptions, figures = [], [], []
+    rows: list[KvModel] = []
+    assumptions: list[Assumption] = []
+    figures: list[Figure] = []
     for model in models:
         at = contexts or _contexts(model)
         for dtype in cache_dtypes or ("auto",):
@@ -125,18 +127,16 @@ def _variants(model: ModelSpec, deployment: Deployment, contexts: tuple[int, ...
 
 def _working(model: ModelSpec, dtype: str) -> list[Figure]:
     """The formula of each group of plain attention layers, its values put in."""
-    figures = []
-    for group in model.groups:
-        for mixer in group.mixers:
-            if isinstance(mixer, Attention) and mixer.owns_cache and mixer.head_dim == mixer.v_head_dim:
-                figures.append(
-                    explain(
-                        formulas.kv_bytes_per_token,
-                        name=f"{model.name}: cache bytes per token of {group.count} layers ({dtype})",
-                        layers=group.count,
-                        kv_heads=mixer.kv_heads,
-                        head_dim=mixer.head_dim,
-                        bytes_per_element=element_bytes(dtype),
-                    )
-                )
-    return figures
+    return [
+        explain(
+            formulas.kv_bytes_per_token,
+            name=f"{model.name}: cache bytes per token of {group.count} layers ({dtype})",
+            layers=group.count,
+            kv_heads=mixer.kv_heads,
+            head_dim=mixer.head_dim,
+            bytes_per_element=element_bytes(dtype),
+        )
+        for group in model.groups
+        for mixer in group.mixers
+        if isinstance(mixer, Attention) and mixer.owns_cache and mixer.head_dim == mixer.v_head_dim
+    ]

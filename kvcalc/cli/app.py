@@ -19,6 +19,7 @@ COMMANDS = {
     "size": "Does it fit, how many users, how fast, what binds, what it costs.",
     "kv": "What one token and one sequence of cache cost, by kind of layer.",
     "step": "One decode step taken apart: bytes, FLOPs, bounds, per operator.",
+    "compare": "The same question over several values of any flag, ranked.",
     "curve": "Throughput against speed per user, over batch or context.",
     "models": "The model cards: parameters, weights, cache, and their sources.",
     "gpus": "The GPU specs, with the source of each number.",

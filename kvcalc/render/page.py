@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from kvcalc.reports.base import Report
+
 
 @dataclass(frozen=True)
 class Table:
@@ -71,3 +73,14 @@ class Page:
     verdict: str = ""  # a word or two beside the title: "fits"
     good: bool | None = None  # colours the verdict
     notes: tuple[str, ...] = field(default=())  # assumptions, at the end
+
+
+def assumed(report: Report) -> tuple[str, ...]:
+    """Each assumption of a report in a line, said once."""
+    return tuple(dict.fromkeys(f"{one.name}{_value(one.value)}: {one.why}" for one in report.assumptions))
+
+
+def _value(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return ""
+    return f" {value:,}" if isinstance(value, int) else f" {value}"

@@ -113,4 +113,3 @@ def bar(share: float, width: int = BAR_WIDTH) -> str:
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     full, part = divmod(eighths, 8)
     return "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
-

@@ -86,6 +86,16 @@ class SizeResult(Frozen):
     ideal: IdealCapacity | None
     advice: tuple[Advice, ...] = ()
 
+    @property
+    def best_figures(self) -> tuple[float | None, float | None]:
+        """(USD per million output tokens, output tokens/s): the estimate's where there is one, else the bound's."""
+        if self.estimate is not None:
+            cost = self.estimate.usd_per_million_output_tokens
+            return (None if cost is None else cost.value, self.estimate.output_tokens_per_s.value)
+        if self.bound is not None:
+            return (self.bound.usd_per_million_output_tokens, self.bound.output_tokens_per_s)
+        return (None, None)
+
 
 class SizeReport(Report):
     result: SizeResult

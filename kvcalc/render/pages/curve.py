@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Page, Plot, Series, Table, Text
+from kvcalc.render.page import Block, Page, Plot, Series, Table, Text, assumed
 from kvcalc.reports.curve import CurvePoint, CurveReport
 from kvcalc.units import format_count, format_seconds, format_usd
 
@@ -18,7 +18,7 @@ def page(report: CurveReport) -> Page:
     return Page(
         title=f"{result.model}: throughput against speed",
         blocks=tuple(blocks),
-        notes=tuple(f"{one.name}: {one.why}" for one in report.assumptions),
+        notes=assumed(report),
     )
 
 

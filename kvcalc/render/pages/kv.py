@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Bars, Block, Page, Table
+from kvcalc.render.page import Bars, Block, Page, Table, assumed
 from kvcalc.reports.kv import KvGroup, KvModel, KvReport
 from kvcalc.units import format_bytes, format_count
 
@@ -22,7 +22,7 @@ def page(report: KvReport) -> Page:
     return Page(
         title=f"KV cache of {names}",
         blocks=tuple(blocks),
-        notes=tuple(f"{one.name}: {one.why}" for one in report.assumptions),
+        notes=assumed(report),
     )
 
 

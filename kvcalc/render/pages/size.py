@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, Text
+from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
 from kvcalc.reports.base import Range
 from kvcalc.reports.size import MemoryTerm, RankedGpu, RankingReport, SizeReport, SizeResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_usd
@@ -29,14 +29,8 @@ def page(report: SizeReport | RankingReport) -> Page:
         verdict=verdict,
         good=result.fits,
         blocks=tuple(blocks),
-        notes=tuple(f"{one.name}{_value(one.value)}: {one.why}" for one in report.assumptions),
+        notes=assumed(report),
     )
-
-
-def _value(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return ""
-    return f" {value:,}" if isinstance(value, int) else f" {value}"
 
 
 def _memory(result: SizeResult) -> Facts:
@@ -85,14 +79,18 @@ def _step(result: SizeResult) -> Facts:
     bound, estimate = result.bound, result.estimate
     assert bound is not None
     cost = bound.usd_per_million_output_tokens
-    rows = [("bound", format_seconds(bound.step_time_s), _speed(bound.output_tokens_per_s, cost, f"{bound.limit}-bound"))]
+    rows = [
+        ("bound", format_seconds(bound.step_time_s), _speed(bound.output_tokens_per_s, cost, f"{bound.limit}-bound"))
+    ]
     if estimate is not None:
         price = estimate.usd_per_million_output_tokens
         rows.append(
             (
                 "estimate",
                 format_seconds(estimate.step_time_s.value),
-                _speed(estimate.output_tokens_per_s.value, price.value if price else None, _times(estimate.step_time_s)),
+                _speed(
+                    estimate.output_tokens_per_s.value, price.value if price else None, _times(estimate.step_time_s)
+                ),
             )
         )
     batch = format_count(result.batch or 0)
@@ -110,7 +108,9 @@ def _speed(tokens_per_s: float, cost: float | None, remark: str) -> str:
 
 def _ranking(ranking: tuple[RankedGpu, ...]) -> Table:
     return Table(
-        title="Every GPU, the cheapest that fits first" if any(r.usd_per_million_output_tokens for r in ranking) else "Every GPU",
+        title="Every GPU, the cheapest that fits first"
+        if any(r.usd_per_million_output_tokens for r in ranking)
+        else "Every GPU",
         columns=("GPU", "memory", "sequences", "step", "tokens/s", "$ per M", ""),
         left=frozenset({0, 6}),
         rows=tuple(_ranked(row) for row in ranking),
@@ -126,7 +126,7 @@ def _ranked(row: RankedGpu) -> tuple[str, ...]:
         "–" if row.bound_step_time_s is None else format_seconds(row.bound_step_time_s, 1),
         "–" if row.output_tokens_per_s is None else format_count(row.output_tokens_per_s),
         "–" if cost is None else format_usd(cost),
-        "" if row.fits else (row.reason or "does not fit"),
+        "" if row.fits else "not predicted" if row.max_batch is None else "does not fit",
     )
 
 

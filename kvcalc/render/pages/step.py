@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table
+from kvcalc.render.page import Block, Facts, Page, Table, assumed
 from kvcalc.reports.step import OperatorRow, StepReport, StepResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_si
 
@@ -13,7 +13,7 @@ def page(report: StepReport) -> Page:
         title=f"One decode step of {result.model} on {result.gpus} × {result.gpu}",
         verdict=f"{result.limit}-bound",
         blocks=(_whole(result), *_operators(result), _thresholds(result)),
-        notes=tuple(f"{one.name}: {one.why}" for one in report.assumptions),
+        notes=assumed(report),
     )
 
 

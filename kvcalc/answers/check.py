@@ -1,0 +1,122 @@
+"""`kvcalc check`: do the deployments of a budget file still meet their limits."""
+
+from collections.abc import Callable
+
+from kvcalc.answers.question import ask
+from kvcalc.answers.size import size
+from kvcalc.errors import KvcalcError
+from kvcalc.reports.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
+from kvcalc.reports.size import SizeReport, SizeResult
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.budget import Budget, Entry, Limits
+from kvcalc.units import GIB
+
+# How each limit is judged: its figure, and whether the figure must be at least or at most the limit.
+AT_LEAST, AT_MOST, EQUAL = "at least", "at most", "equal"
+JUDGED_BY_TIME = ("max-tpot", "max-ttft", "min-tokens-per-second", "max-usd-per-mtok")
+
+
+def check(budget: Budget) -> CheckReport:
+    """Every deployment of the file against its limits; failures first."""
+    assumptions: dict[Assumption, None] = {}
+    done = [_checked(entry, assumptions) for entry in budget.entries]
+    done.sort(key=lambda one: one.passed)
+    return CheckReport(
+        inputs={"file": budget.path, "deployments": len(budget.entries)},
+        result=CheckResult(passed=all(one.passed for one in done), deployments=tuple(done)),
+        assumptions=tuple(assumptions),
+    )
+
+
+def _checked(entry: Entry, assumptions: dict[Assumption, None]) -> CheckedDeployment:
+    try:
+        question = ask(entry.model, {"gpu": entry.gpu, **entry.flags})
+        report = size(question, strict=True)
+        results = tuple(_limit(name, want, report, entry.limits) for name, want in entry.limits.given.items())
+    except KvcalcError as error:
+        raise KvcalcError(f"{entry.place}: {error.message}", hint=error.hint) from error
+    assumptions.update(dict.fromkeys(report.assumptions))
+    result = report.result
+    passed = all(one.passed for one in results)
+    return CheckedDeployment(
+        name=entry.name,
+        model=result.model,
+        gpu=result.gpu,
+        header=_header(entry, result),
+        passed=passed,
+        reason=result.reason,
+        limits=tuple(sorted(results, key=lambda one: one.passed)),
+        advice=() if passed else result.advice,
+    )
+
+
+def _header(entry: Entry, result: SizeResult) -> str:
+    return f"{entry.name}: {result.model} on {result.gpus} × {result.gpu}, {result.engine}"
+
+
+def _limit(name: str, want: float | bool, report: SizeReport, limits: Limits) -> LimitResult:
+    have, way, judged_on = FIGURES[name](report.result, limits)
+    if have is None:
+        passed = False
+    elif way == EQUAL:
+        passed = have == want
+    else:
+        passed = have >= want if way == AT_LEAST else have <= want
+    miss = None
+    if not passed and have is not None and way != EQUAL and want:
+        miss = (want - have) / want if way == AT_LEAST else (have - want) / want
+    return LimitResult(name=name, want=want, have=have, passed=passed, miss=miss, judged_on=judged_on)
+
+
+Judged = tuple[float | bool | None, str, str]
+
+
+def _time(result: SizeResult, limits: Limits, figure: str, way: str) -> Judged:
+    """A figure of time on the side that the file asks for: the estimate's worse end, its value, or the bound."""
+    if limits.judge == "bound":
+        value = None if result.bound is None else getattr(result.bound, figure)
+        return value, way, "bound"
+    estimate = None if result.estimate is None else getattr(result.estimate, figure)
+    if estimate is None:
+        raise KvcalcError(
+            "there is no estimate to judge a limit on time or cost by", hint='set judge = "bound" in the limits'
+        )
+    if limits.judge == "value":
+        return estimate.value, way, "estimate"
+    worse = estimate.high if way == AT_MOST else estimate.low
+    return worse, way, "estimate's high" if way == AT_MOST else "estimate's low"
+
+
+def _ttft(result: SizeResult, limits: Limits) -> Judged:
+    value = result.ttft_s
+    if value is None:
+        raise KvcalcError("max-ttft needs a prompt's length", hint="add input-len to the deployment")
+    if limits.judge == "bound":
+        return value.bound_s, AT_MOST, "bound"
+    return (value.estimate_s.value, AT_MOST, "estimate") if limits.judge == "value" else (
+        value.estimate_s.high, AT_MOST, "estimate's high")  # fmt: skip
+
+
+def _unlimited(value: float | None) -> float:
+    """A model without a growing cache holds any number."""
+    return float("inf") if value is None else value
+
+
+FIGURES: dict[str, Callable[[SizeResult, Limits], Judged]] = {
+    "fits": lambda r, _: (r.fits, EQUAL, ""),
+    "min-sequences": lambda r, _: (_held(r, r.kv_cache_max_concurrency), AT_LEAST, ""),
+    "min-batch": lambda r, _: (_held(r, r.max_batch), AT_LEAST, ""),
+    "min-tokens": lambda r, _: (_held(r, r.kv_cache_size_tokens), AT_LEAST, ""),
+    "max-weight-gib": lambda r, _: (r.weight_bytes_per_gpu / GIB, AT_MOST, ""),
+    "max-kv-bytes-per-token": lambda r, _: (r.kv_cache_bytes_per_token, AT_MOST, ""),
+    "max-tpot": lambda r, limits: _time(r, limits, "step_time_s", AT_MOST),
+    "max-ttft": _ttft,
+    "min-tokens-per-second": lambda r, limits: _time(r, limits, "output_tokens_per_s", AT_LEAST),
+    "max-usd-per-mtok": lambda r, limits: _time(r, limits, "usd_per_million_output_tokens", AT_MOST),
+    "max-gpus": lambda r, _: (r.gpus, AT_MOST, ""),
+}
+
+
+def _held(result: SizeResult, value: float | None) -> float | None:
+    """Nothing is held where the pool is not predicted or the engine does not start."""
+    return None if result.kv_pool_bytes_per_gpu is None else _unlimited(value)

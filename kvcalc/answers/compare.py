@@ -1,0 +1,98 @@
+"""`kvcalc compare`: the same question over several values of any flag, ranked."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from kvcalc.answers.question import ask
+from kvcalc.answers.size import size
+from kvcalc.errors import KvcalcError
+from kvcalc.reports.compare import CompareReport, CompareResult, CompareRow
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.checked import flag_of
+
+MOST_ROWS = 2000
+
+
+def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
+    """One row for every combination of models and repeated flags; combinations that cannot be say why."""
+    choices: dict[str, list[Any]] = {"model": list(dict.fromkeys(models))}
+    for name, value in flags.items():
+        choices[name] = list(dict.fromkeys(value)) if isinstance(value, list) else [value]
+    varying = tuple(name for name, values in choices.items() if len(values) > 1)
+    total = 1
+    for values in choices.values():
+        total *= len(values)
+    if total > MOST_ROWS:
+        raise KvcalcError(f"{total:,} combinations are too many", hint=f"compare at most {MOST_ROWS:,} at once")
+    assumptions: dict[Assumption, None] = {}
+    rows = sorted(_rows(choices, varying, assumptions), key=_rank)
+    if all(row.size is None for row in rows):
+        first = rows[0].error or "nothing to compare"
+        raise KvcalcError(f"no combination is possible: {first}", hint="change the flags, or compare fewer at once")
+    return CompareReport(
+        inputs={"models": choices["model"], **{flag_of(k)[2:]: v for k, v in choices.items() if k != "model"}},
+        result=CompareResult(
+            varying=tuple("model" if name == "model" else flag_of(name)[2:] for name in varying),
+            rows=tuple(_flat(row) for row in rows),
+            summary=tuple(_summary(rows)),
+        ),
+        assumptions=tuple(assumptions),
+    )
+
+
+def _rows(
+    choices: Mapping[str, list[Any]], varying: tuple[str, ...], assumptions: dict[Assumption, None]
+) -> Iterator[CompareRow]:
+    for values in product(*choices.values()):
+        one = dict(zip(choices, values, strict=True))
+        varies = {"model" if name == "model" else flag_of(name)[2:]: one[name] for name in varying}
+        model = one.pop("model")
+        try:
+            report = size(ask(model, one), with_advice=False)
+        except KvcalcError as error:
+            yield CompareRow(varies=varies, size=None, error=error.message)
+            continue
+        assumptions.update(dict.fromkeys(report.assumptions))
+        yield CompareRow(varies=varies, size=report.result)
+
+
+def _rank(row: CompareRow) -> tuple[int, float, float]:
+    """What fits first; then the cheapest per token; then the fastest."""
+    if row.size is None:
+        return (2, 0.0, 0.0)
+    cost, speed = row.size.best_figures
+    return (0 if row.size.fits else 1, cost if cost is not None else float("inf"), -(speed or 0.0))
+
+
+def _flat(row: CompareRow) -> dict[str, Any]:
+    figures = {} if row.size is None else row.size.model_dump(mode="json")
+    return {**figures, **row.varies, "varies": dict(row.varies), "error": row.error}
+
+
+def _name(row: CompareRow) -> str:
+    return ", ".join(str(value) if key == "model" else f"{key} {value}" for key, value in row.varies.items())
+
+
+def _summary(rows: Sequence[CompareRow]) -> Iterator[str]:
+    """In words: what is cheapest, fastest and roomiest, and by how much over the next."""
+    good = [row for row in rows if row.size is not None and row.size.fits]
+    if not good:
+        yield "Nothing fits."
+        return
+    if len(rows) > len(good):
+        yield f"{len(good)} of {len(rows)} fit."
+    yield from _best(good, "cheaper per token", lambda s: s.best_figures[0], lowest=True)
+    yield from _best(good, "faster in tokens/s", lambda s: s.best_figures[1], lowest=False)
+    yield from _best(good, "roomier in tokens of cache", lambda s: s.kv_cache_size_tokens, lowest=False)
+
+
+def _best(rows: Sequence[CompareRow], word: str, figure: Any, lowest: bool) -> Iterator[str]:
+    known = [(value, row) for row in rows if row.size is not None and (value := figure(row.size))]
+    if len(known) < 2:
+        return
+    known.sort(key=lambda pair: pair[0], reverse=not lowest)
+    (best, first), (next_value, second) = known[0], known[1]
+    ratio = next_value / best if lowest else best / next_value
+    if ratio > 1.005:
+        yield f"{_name(first)} is {ratio:.2f} times {word} than {_name(second)}."

@@ -1,0 +1,160 @@
+"""A question put on its GPUs: weights, memory, pool and what the pool holds. Every command starts here."""
+
+from functools import cached_property
+
+from kvcalc.answers.question import Question
+from kvcalc.counting.cache import CacheProfile, cache_profile
+from kvcalc.counting.weights import counted_weight_bytes, mtp_weight_bytes
+from kvcalc.engines import cache_dtype, capacity
+from kvcalc.engines.capacity import Capacity, length_of
+from kvcalc.engines.memory import memory_before_cache
+from kvcalc.engines.memory_budget import MemoryBudget
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
+from kvcalc.timing.peaks import arithmetic
+from kvcalc.units import format_bytes, format_count
+
+NO_LIMIT_CONTEXT = 8192  # for a model without a maximum, when nothing is said
+
+
+class OperatingPoint(Frozen):
+    """Where the figures are evaluated. `context` is the longest that a sequence gets, `mean_context` its average."""
+
+    batch: int | None  # None: nothing fits, or the pool is not predicted
+    context: int
+    mean_context: int
+    warnings: tuple[str, ...] = ()
+
+
+class Deployed:
+    """Computed once, on demand. Bytes are of one GPU, the fullest rank; sequences are of one replica."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.model: ModelSpec = question.model
+        self.gpu: GpuSpec = question.the_gpu
+        self.deployment: Deployment = question.deployment
+
+    @cached_property
+    def cache_dtype(self) -> str:
+        return cache_dtype(self.model, self.deployment)
+
+    @cached_property
+    def state_dtype(self) -> str | None:
+        asked = self.deployment.mamba_ssm_cache_dtype
+        return None if asked == "auto" else asked
+
+    @cached_property
+    def max_model_len(self) -> int | None:
+        return length_of(self.model, self.deployment)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        return counted_weight_bytes(self.model) - mtp_weight_bytes(self.model)
+
+    @cached_property
+    def budget(self) -> MemoryBudget:
+        return memory_before_cache(self.model, self.gpu, self.deployment, self.weight_bytes)
+
+    @cached_property
+    def pool_bytes(self) -> int | None:
+        return None if self.budget.pool is None else max(0, self.budget.pool.value)
+
+    @cached_property
+    def capacity(self) -> Capacity | None:
+        """None where the pool is not predicted."""
+        return None if self.pool_bytes is None else capacity(self.model, self.deployment, self.pool_bytes)
+
+    @cached_property
+    def profile(self) -> CacheProfile:
+        """One sequence's cache on one GPU, as the mathematics needs it."""
+        return cache_profile(self.model, self.cache_dtype, state_dtype=self.state_dtype, layout=self.deployment.layout)
+
+    @cached_property
+    def peak_flops(self) -> float:
+        """Dense peak of the element type in which most weights multiply."""
+        parameters: dict[str, int] = {}
+        for group in self.model.groups:
+            for tensor in group.tensors:
+                if tensor.matmul:
+                    compute = tensor.format.compute
+                    parameters[compute] = parameters.get(compute, 0) + group.count * tensor.parameters
+        most = max(parameters, key=lambda name: parameters[name], default=self.model.dtype)
+        return arithmetic(self.gpu, most)[1]
+
+    @cached_property
+    def max_num_seqs(self) -> int | None:
+        """Sequences that the engine admits to a step; None: it sets no limit."""
+        if self.deployment.max_num_seqs is not None:
+            return self.deployment.max_num_seqs
+        taken = (one.value for one in self.budget.assumptions if one.name == "max_num_seqs")
+        value = next(taken, None)
+        return value if isinstance(value, int) else None
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return self.budget.assumptions
+
+    def max_batch(self, context: int) -> int | None:
+        """Whole sequences of this context; None: no limit, or the pool is not predicted."""
+        return None if self.capacity is None else self.capacity.max_batch(context)
+
+    def operating_point(self, strict: bool = False) -> OperatingPoint:
+        """From --context, --batch and the lengths; `strict` refuses a context above the model's maximum."""
+        asked = self.question.workload
+        mean = None
+        context = asked.context
+        if context is None and asked.input_len is not None and asked.output_len is not None:
+            context = asked.input_len + asked.output_len
+            mean = asked.input_len + asked.output_len // 2
+        if context is None:
+            context = self.max_model_len or NO_LIMIT_CONTEXT
+        warnings = self._too_long(context, strict)
+        batch = asked.batch or self._default_batch(context)
+        return OperatingPoint(batch=batch, context=context, mean_context=mean or context, warnings=warnings)
+
+    def _default_batch(self, context: int) -> int | None:
+        fitting = [one for one in (self.max_batch(context), self.max_num_seqs) if one is not None]
+        return (min(fitting) or None) if fitting and self.capacity is not None else None
+
+    def _too_long(self, context: int, strict: bool) -> tuple[str, ...]:
+        longest = self.model.max_context
+        limits = [one for one in (longest, self.deployment.max_model_len) if one is not None]
+        if not limits or context <= min(limits):
+            return ()
+        name = "the model's maximum" if longest == min(limits) else "max_model_len"
+        said = f"a context of {format_count(context)} is above {name} of {format_count(min(limits))}"
+        if strict:
+            raise KvcalcError(said, hint="lower context, or raise max-model-len where the model allows it")
+        return (said,)
+
+    def unfit_reason(self, point: OperatingPoint) -> str | None:
+        """Why it does not fit, in words; None: the engine starts and the batch has its cache."""
+        budget = self.budget
+        if budget.pool is None:
+            return budget.reason or "the pool is not predicted"
+        if budget.pool.value <= 0:
+            lacking = format_bytes(-budget.pool.value)
+            return f"weights and overhead exceed the memory by {lacking} per GPU"
+        if budget.starts is False:
+            return f"the card's {format_bytes(budget.total)} cannot hold all of it"
+        assert self.capacity is not None
+        return self._too_small(point, self.capacity)
+
+    def _too_small(self, point: OperatingPoint, held: Capacity) -> str | None:
+        length = self.max_model_len
+        if length is not None and self.deployment.engine == "vllm":
+            concurrency = held.max_concurrency(length)
+            if concurrency is not None and concurrency < 1:
+                longest = format_count(held.estimated_max_model_len(length))
+                return f"one sequence of max_model_len = {format_count(length)} needs more; {longest} would fit"
+        fitting = held.max_batch(point.context)
+        wanted = self.question.workload.batch or 1
+        if fitting is not None and fitting < wanted:
+            return (
+                f"{format_count(fitting)} sequences of {format_count(point.context)} fit, {format_count(wanted)} asked"
+            )
+        return None

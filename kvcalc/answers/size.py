@@ -1,0 +1,216 @@
+"""`kvcalc size`: does it fit, how many users, how fast, what binds, what does it cost."""
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.explain import explain
+from kvcalc.answers.question import Question
+from kvcalc.answers.speed import speed_of
+from kvcalc.catalog.gpus import all_gpus
+from kvcalc.engines import capacity
+from kvcalc.engines.memory_budget import ByteRange
+from kvcalc.errors import KvcalcError
+from kvcalc.formulas import cache as formulas
+from kvcalc.reports.base import Figure
+from kvcalc.reports.size import (
+    ContextRow,
+    IdealCapacity,
+    MemoryTerm,
+    RankedGpu,
+    RankingReport,
+    RankingResult,
+    SizeReport,
+    SizeResult,
+)
+from kvcalc.specs.base import Assumption
+from kvcalc.units import format_count
+
+USUAL_CONTEXTS = (2048, 8192, 32768)
+
+
+def size(question: Question, with_advice: bool = True, strict: bool = False) -> SizeReport:
+    """The answer for one GPU. `strict` makes a context above the model's maximum an error, as `check` needs it."""
+    deployed = Deployed(question)
+    point = deployed.operating_point(strict)
+    speed = speed_of(deployed, point.mean_context, point.batch) if point.batch else None
+    result = SizeResult(
+        model=deployed.model.name,
+        gpu=deployed.gpu.title,
+        gpus=deployed.deployment.gpus,
+        engine=deployed.deployment.engine,
+        engine_version=deployed.budget.engine_version,
+        fits=deployed.unfit_reason(point) is None,
+        reason=deployed.unfit_reason(point),
+        context=point.context,
+        batch=point.batch,
+        max_model_len=deployed.max_model_len,
+        weight_bytes_per_gpu=deployed.weight_bytes,
+        overhead_bytes_per_gpu=deployed.budget.overhead.value,
+        kv_pool_bytes_per_gpu=deployed.pool_bytes,
+        kv_pool_low_bytes_per_gpu=_end(deployed.budget.pool, "low"),
+        kv_pool_high_bytes_per_gpu=_end(deployed.budget.pool, "high"),
+        kv_cache_bytes_per_token=deployed.profile.growth_at(point.context),
+        fixed_bytes_per_sequence=deployed.profile.fixed_bytes,
+        kv_cache_size_tokens=deployed.capacity.kv_cache_size_tokens if deployed.capacity else None,
+        kv_cache_max_concurrency=deployed.capacity.max_concurrency() if deployed.capacity else None,
+        max_batch=deployed.max_batch(point.context),
+        memory=_memory(deployed),
+        bound=speed.bound if speed else None,
+        estimate=speed.estimate if speed else None,
+        by_context=_by_context(deployed),
+        ideal=_ideal(deployed, point.context),
+    )
+    return SizeReport(
+        inputs=_inputs(deployed, point.context, point.batch),
+        result=result,
+        figures=(*_working(deployed, point.context), *(speed.figures if speed else ())),
+        assumptions=_once((*question.assumptions, *deployed.assumptions, *(speed.assumptions if speed else ()))),
+        sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
+        warnings=(*point.warnings, *deployed.budget.warnings),
+    )
+
+
+def _end(value: ByteRange | None, name: str) -> int | None:
+    return None if value is None else max(0, int(getattr(value, name)))
+
+
+def _once(assumptions: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
+    return tuple(dict.fromkeys(assumptions))
+
+
+def _inputs(deployed: Deployed, context: int, batch: int | None) -> dict[str, object]:
+    given = deployed.deployment.model_dump(mode="json")
+    return {
+        "model": deployed.model.name,
+        "gpu": deployed.gpu.name,
+        **given,
+        "kv_cache_dtype": deployed.cache_dtype,
+        "max_model_len": deployed.max_model_len,
+        "context": context,
+        "batch": batch,
+    }
+
+
+def _memory(deployed: Deployed) -> tuple[MemoryTerm, ...]:
+    """From the GPU's total to the pool, one line a term."""
+    budget = deployed.budget
+    share = f"{budget.requested / budget.total:.0%} of {budget.total / 2**30:.2f} GiB"
+    terms = [
+        MemoryTerm(name="engine's share", bytes=budget.requested, note=share),
+        MemoryTerm(name="weights", bytes=budget.weights, note=deployed.model.quantization or deployed.model.dtype),
+    ]
+    if budget.lora.high:
+        terms.append(_ranged("LoRA adapters", budget.lora, ""))
+    if budget.given_overhead is not None:
+        return (*terms, _ranged("overhead", budget.given_overhead, "given"))
+    if budget.reserve.high:
+        terms.append(_ranged("reserve", budget.reserve, "for activations and graphs"))
+    if budget.non_torch.high:
+        terms.append(_ranged("outside PyTorch", budget.non_torch, ""))
+    if budget.activation is not None:
+        terms.append(_ranged("activation peak", budget.activation.peak, f"in the {budget.activation.phase}"))
+    if budget.graphs.high:
+        note = "" if budget.graphs_charged else "on top of the share"
+        terms.append(_ranged("CUDA graphs", budget.graphs, note))
+    return tuple(terms)
+
+
+def _ranged(name: str, value: ByteRange, note: str) -> MemoryTerm:
+    return MemoryTerm(name=name, bytes=value.value, low_bytes=value.low, high_bytes=value.high, note=note)
+
+
+def _by_context(deployed: Deployed) -> tuple[ContextRow, ...]:
+    if deployed.capacity is None:
+        return ()
+    longest = deployed.max_model_len
+    contexts = [context for context in USUAL_CONTEXTS if longest is None or context < longest]
+    contexts += [longest] if longest is not None else []
+    return tuple(ContextRow(context=context, max_batch=deployed.max_batch(context)) for context in contexts)
+
+
+def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:
+    """The same pool without the engine's rounding, and the difference in words."""
+    if deployed.capacity is None or deployed.deployment.engine == "ideal":
+        return None
+    plain = deployed.deployment.model_copy(update={"engine": "ideal"})
+    ideal = capacity(deployed.model, plain, max(0, deployed.pool_bytes or 0))
+    ours, theirs = ideal.kv_cache_size_tokens, deployed.capacity.kv_cache_size_tokens
+    if ours is None or theirs is None:
+        said = "the cache does not grow"
+    elif ours == theirs:
+        said = "the engine loses nothing"
+    else:
+        lost = 1 - theirs / ours if ours else 0.0
+        word = "fewer" if lost > 0 else "more"
+        said = f"the engine holds {format_count(abs(ours - theirs))} {word} ({abs(lost):.1%})"
+        if deployed.capacity.rounding:
+            said += f": {deployed.capacity.rounding}"
+    return IdealCapacity(kv_cache_size_tokens=ours, max_batch=ideal.max_batch(context), difference=said)
+
+
+def _working(deployed: Deployed, context: int) -> tuple[Figure, ...]:
+    figures = []
+    pool = deployed.pool_bytes
+    if pool is not None and not deployed.budget.pool_given:
+        figures.append(
+            explain(
+                formulas.kv_memory_left,
+                name="cache pool",
+                memory_bytes=deployed.budget.requested,
+                weight_bytes=deployed.budget.weights,
+                other_bytes=deployed.budget.overhead.value,
+            )
+        )
+    profile = deployed.profile
+    uniform = len(profile.groups) == 1 and profile.groups[0].window is None and not profile.fixed_bytes
+    if pool is not None and uniform and deployed.deployment.engine == "ideal":
+        per_token = profile.bytes_per_token
+        figures.append(
+            explain(formulas.kv_tokens_that_fit, name="tokens", kv_memory_bytes=pool, kv_bytes_per_token=per_token)
+        )
+        figures.append(
+            explain(
+                formulas.max_batch,
+                name=f"sequences at {format_count(context)}",
+                kv_memory_bytes=pool,
+                cache_bytes_per_sequence=profile.stored(context),
+            )
+        )
+    return tuple(figures)
+
+
+def rank(question: Question) -> RankingReport:
+    """Every GPU of the catalogue, what fits first, then the cheapest per token, then the fastest."""
+    found: list[tuple[RankedGpu, SizeReport]] = []
+    for gpu in all_gpus():
+        try:
+            report = size(question.model_copy(update={"gpu": gpu}), with_advice=False)
+        except KvcalcError:
+            continue  # this GPU lacks what the question needs: a link for tp, an element type
+        found.append((_ranked(gpu.name, gpu.title, gpu.memory_bytes, report.result), report))
+    if not found:
+        raise KvcalcError("no GPU in the catalogue can answer this", hint="name one with --gpu to see why")
+    found.sort(key=lambda pair: _order(pair[0]))
+    best = found[0][1]
+    result = RankingResult(**dict(best.result), ranking=tuple(row for row, _ in found))
+    return RankingReport(**{**dict(best), "result": result})
+
+
+def _ranked(name: str, title: str, memory_bytes: int, result: SizeResult) -> RankedGpu:
+    bound = result.bound
+    cost, speed = result.best_figures
+    return RankedGpu(
+        gpu=name,
+        title=title,
+        fits=result.fits,
+        reason=result.reason,
+        memory_bytes=memory_bytes,
+        max_batch=result.max_batch,
+        kv_cache_size_tokens=result.kv_cache_size_tokens,
+        bound_step_time_s=bound.step_time_s if bound else None,
+        output_tokens_per_s=speed,
+        usd_per_million_output_tokens=cost,
+    )
+
+
+def _order(row: RankedGpu) -> tuple[bool, float, float]:
+    cost = row.usd_per_million_output_tokens
+    return (not row.fits, float("inf") if cost is None else cost, -(row.output_tokens_per_s or 0))

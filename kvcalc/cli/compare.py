@@ -1,0 +1,23 @@
+"""`kvcalc compare`."""
+
+from kvcalc.cli.flags import GPU, OUTPUT, SERVING, WORKLOAD
+from kvcalc.cli.options import Flags, ModelsArgument, takes
+from kvcalc.cli.output import Output
+
+_SWEPT = frozenset(flag.field for flag in (*GPU, *SERVING, *WORKLOAD) if flag.kind == "text")
+
+
+@takes(GPU, SERVING, WORKLOAD, OUTPUT, repeated=_SWEPT)
+def command(models: ModelsArgument, flags: Flags) -> None:
+    """The same question over several models, GPUs or values of any flag, ranked.
+
+    \b
+      kvcalc compare llama-3-8b --gpu h100-sxm --gpu h200-sxm --gpu l40s
+      kvcalc compare llama-3-70b --gpu h100-sxm -tp 2 -tp 4 -tp 8 --kv-cache-dtype bf16 --kv-cache-dtype fp8
+      kvcalc compare llama-3-8b qwen3-8b gemma-3-12b --gpu h100-sxm --context 8192
+    """
+    output = Output(flags)
+    from kvcalc.answers.compare import compare
+    from kvcalc.render.pages.compare import page, rows
+
+    output.emit(compare(models, flags), "compare", page, rows)
