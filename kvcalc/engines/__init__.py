@@ -1,21 +1,26 @@
 """How a real engine spends its memory."""
 
 from kvcalc.counting.cache import cache_profile
+from kvcalc.counting.layout import pipeline_stages, rank_weights
+from kvcalc.counting.layout_check import check_layout
+from kvcalc.counting.weights import stored_bytes, weight_bytes
 from kvcalc.engines import ideal, vllm
 from kvcalc.engines.capacity import Capacity, length_of, tightest
-from kvcalc.engines.dtypes import cache_dtype
+from kvcalc.engines.dtypes import cache_dtype, engine_dtype
+from kvcalc.engines.memory_loaded import loaded_weight_extra
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import Deployment, Layout
 from kvcalc.specs.model import ModelSpec
 
-__all__ = ["Capacity", "cache_dtype", "capacity"]
+__all__ = ["Capacity", "cache_dtype", "capacity", "loaded_weight_bytes"]
 
 
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capacity:
     """What the cache of one replica holds when each GPU has `pool_bytes` for it."""
     if pool_bytes < 0:
         raise KvcalcError(f"the pool cannot be {pool_bytes} bytes", hint="give --kv-memory a size of zero or more")
-    stages = _stages(model, deployment)
+    check_layout(model, deployment.layout)
+    stages = pipeline_stages(model, deployment.pipeline_parallel_size)
     if deployment.engine == "ideal":
         length, dtype = length_of(model, deployment), cache_dtype(model, deployment)
         profiles = [cache_profile(model, dtype, layout=deployment.layout, layers=stage) for stage in stages]
@@ -25,7 +30,30 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
     raise KvcalcError(f"engine {deployment.engine!r} has no capacity rule yet", hint="use --engine vllm or ideal")
 
 
-def _stages(model: ModelSpec, deployment: Deployment) -> list[frozenset[int]]:
-    every = sorted(index for group in model.groups for index in group.layers)
-    size = -(-len(every) // deployment.pipeline_parallel_size)
-    return [frozenset(every[start : start + size]) for start in range(0, len(every), size)]
+def loaded_weight_bytes(model: ModelSpec, deployment: Deployment) -> int:
+    """Weights on the fullest GPU, as this engine loads them.
+
+    `ideal` divides the file evenly. Engines replicate, pad and round, keep a rotary table, and load draft layers only
+    to speculate.
+    """
+    layout = deployment.layout
+    if deployment.engine == "ideal":
+        return _even_share(model, layout)
+    drafts = deployment.num_speculative_tokens > 0
+    held = rank_weights(model, layout, drafts=drafts, dtype=engine_dtype(model, deployment)).fullest
+    return held + loaded_weight_extra(model)
+
+
+def _even_share(model: ModelSpec, layout: Layout) -> int:
+    check_layout(model, layout)
+    ranks = layout.tensor_parallel_size * layout.pipeline_parallel_size
+    whole = weight_bytes(model)
+    if not layout.enable_expert_parallel:
+        return -(-whole // ranks)
+    experts = sum(
+        group.count * stored_bytes(tensor)
+        for group in model.groups
+        for tensor in group.tensors
+        if tensor.category == "experts"
+    )
+    return -(-(whole - experts) // ranks) + -(-experts // (ranks * layout.data_parallel_size))
