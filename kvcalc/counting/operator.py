@@ -85,6 +85,7 @@ class Operator:
     activation_bytes: Quantity = 0
     compute: str = "bf16"  # element type of the arithmetic: whose peak holds
     format: str = "bf16"  # how weights, or for attention the cache, are stored
+    bits: float = 16  # of one stored weight, scales left out
     rows: Quantity = 0
     context: Quantity = 0  # tokens that one row walks through, one after the other
     link_bytes: Quantity = 0  # what this GPU hands to a collective, or sends

@@ -30,7 +30,7 @@ def attended(start: Quantity, tokens: Quantity, window: Quantity | None = None) 
     The lessons' count: half of tokens², the diagonal left out of account.
 
     >>> attended(0, 100), attended(50, 100), attended(100, 100, window=10)
-    (5000.0, 10000.0, 1000)
+    (5000.0, 10000.0, 1000.0)
     """
     if window is None:
         return causal_pairs(tokens, start)

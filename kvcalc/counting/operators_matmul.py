@@ -98,6 +98,7 @@ def gemm(
         activation_bytes=moved,
         compute=weight.compute,
         format=weight.name,
+        bits=weight.bits,
         rows=rows,
     )
 
@@ -171,6 +172,7 @@ def expert_operators(
         activation_bytes=chosen * moved,
         compute=weight.compute,
         format=weight.name,
+        bits=weight.bits,
         rows=chosen,
         experts=load,
     )

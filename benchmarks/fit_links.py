@@ -1,0 +1,109 @@
+"""Fit all-reduces: NCCL first, then each engine's own kernel against it, then launches without a graph.
+
+An engine's kernel serves small messages and gives way to NCCL where that is faster, so it needs a latency and a share
+of the link alone; what is launched eagerly takes NCCL's time but at least a launch.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from kernel_cases import Case, all_reduce_quantities, seconds
+
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.kernels import AllReduceKernel
+from kvcalc.timing.kernels import ring_time
+
+LIBRARIES = {
+    "NCCL": "nccl", "trtllm": "trtllm", "TRTLLM": "trtllm", "vllm_graph": "vllm",
+    "vllm_eager": "vllm-eager", "nccl_eager": "nccl-eager",
+}  # fmt: skip
+NCCL = ("nccl",)
+
+
+def library_of(case: Case) -> str:
+    return LIBRARIES[case["op"]["impl"]]
+
+
+def by_group(cases: Iterable[Case]) -> dict[tuple[str, int], list[Case]]:
+    """Cases by GPU and by how many take part."""
+    found = defaultdict(list)
+    for case in cases:
+        found[case["gpu"], int(case["n_gpus"])].append(case)
+    return dict(found)
+
+
+def time_with(row: AllReduceKernel, nccl: AllReduceKernel, cases: Sequence[Case], gpu: GpuSpec) -> Any:
+    """Seconds of cases of one library."""
+    quantities = all_reduce_quantities(cases, gpu)
+    fallback = _ring(nccl, quantities)
+    if row.link_share is None:
+        return np.maximum(row.latency_s, fallback)
+    return np.minimum(_ring(row, quantities), fallback)
+
+
+def _ring(row: AllReduceKernel, quantities: tuple[Any, ...]) -> Any:
+    latency, work = ring_time(*quantities, row.latency_s, row.link_share or 1, row.sqrt_s)
+    return latency + work
+
+
+def fit_group(cases: Sequence[Case], gpu: GpuSpec) -> list[AllReduceKernel]:
+    """Rows of one GPU and group size: NCCL's, then the others'."""
+    gpus = int(cases[0]["n_gpus"])
+    parts = defaultdict(list)
+    for case in cases:
+        parts[library_of(case)].append(case)
+    nccl = _fit_nccl(parts.pop("nccl"), gpu, gpus)
+    return [nccl, *(_fit_other(library, some, gpu, gpus, nccl) for library, some in sorted(parts.items()))]
+
+
+def _fit_nccl(cases: Sequence[Case], gpu: GpuSpec, gpus: int) -> AllReduceKernel:
+    quantities = all_reduce_quantities(cases, gpu)
+
+    def predict(values: Any) -> Any:
+        return sum(ring_time(*quantities, *values))
+
+    latency, share, root = _least(predict, cases, (1e-5, 0.8, 6e-6), (1e-3, 3.0, 1e-3))
+    row = AllReduceKernel(library="nccl", gpus=gpus, latency_s=latency, link_share=share, sqrt_s=root)
+    return _with_evidence(row, row, cases, gpu)
+
+
+def _fit_other(library: str, cases: Sequence[Case], gpu: GpuSpec, gpus: int, nccl: AllReduceKernel) -> AllReduceKernel:
+    eager = library.endswith("-eager")
+
+    def row_of(values: Any) -> AllReduceKernel:
+        share = None if eager else float(values[1])
+        return AllReduceKernel(library=library, gpus=gpus, latency_s=float(values[0]), link_share=share)
+
+    def predict(values: Any) -> Any:
+        return time_with(row_of(values), nccl, cases, gpu)
+
+    starts, most = ((2e-5,), (1e-3,)) if eager else ((4e-6, 0.5), (1e-3, 3.9))
+    return _with_evidence(row_of(_least(predict, cases, starts, most)), nccl, cases, gpu)
+
+
+def _least(
+    predict: Callable[[Any], Any], cases: Sequence[Case], starts: tuple[float, ...], most: tuple[float, ...]
+) -> Any:
+    from scipy.optimize import least_squares
+
+    measured = np.log(seconds(cases))
+    least = [0.0 if start < 1e-3 else 0.02 for start in starts]
+    tries = [
+        least_squares(
+            lambda values: np.log(predict(values)) - measured,
+            np.clip(np.array(starts) * factor, least, most),
+            bounds=(least, most),
+            x_scale=starts,
+            loss="soft_l1",
+            f_scale=0.05,
+        )
+        for factor in (0.3, 1.0, 3.0)
+    ]
+    return min(tries, key=lambda one: one.cost).x
+
+
+def _with_evidence(row: AllReduceKernel, nccl: AllReduceKernel, cases: Sequence[Case], gpu: GpuSpec) -> AllReduceKernel:
+    error = float(np.median(np.abs(time_with(row, nccl, cases, gpu) / seconds(cases) - 1)))
+    return row.model_copy(update={"points": len(cases), "error": error})

@@ -1,0 +1,121 @@
+"""Kernel files from kernel cases: one TOML a GPU, one of medians for GPUs without measurements."""
+
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import tomli_w
+from fit_kernels import FORMS, Form, fit, fixed_share, predict, rows_of
+from fit_links import by_group, fit_group
+from kernel_cases import Case, seconds
+
+from kvcalc.catalog.gpus import load_gpu
+
+# TOML table and the names of a row's key, by case group.
+TABLES = {
+    "k_gemm": ("gemm", ("dtype",)),
+    "k_attn_decode": ("attention", ("dtype", "library")),
+    "k_mla_decode": ("latent_attention", ("dtype",)),
+    "k_attn_prefill": ("prefill_attention", ("dtype",)),
+    "k_moe": ("experts", ("dtype", "kernel")),
+}
+SHARED = ("flops_share",)  # constants that are not written for experts: one value holds for all GPUs
+LAUNCH_S = 40e-6  # a multiplication that takes longer than this with nothing to do was not in a graph
+SLOW_SHARE = 0.3  # an expert or latent kernel below this share of the bandwidth is left out of the medians
+NOT_GENERIC = ("fp8-block",)  # measured on Blackwell alone
+
+# Not fitted: NCCL's profiles of PCIe cards at 4 and 8 GPUs contradict what static batches on the same cards imply.
+PCIE = (
+    {"library": "pcie", "gpus": 2, "latency_s": 4e-6, "link_share": 0.65, "sqrt_s": 2e-5},
+    {"library": "pcie", "gpus": 4, "latency_s": 12e-6, "link_share": 0.5, "sqrt_s": 1e-5},
+    {"library": "pcie", "gpus": 8, "latency_s": 25e-6, "link_share": 0.5, "sqrt_s": 1e-5},
+)
+
+Table = dict[str, list[dict[str, Any]]]
+
+
+def fit_all(cases: Mapping[str, Sequence[Case]]) -> dict[str, Table]:
+    """Rows of every GPU, by TOML table, from cases by group."""
+    found: dict[str, Table] = defaultdict(lambda: defaultdict(list))
+    for form in FORMS:
+        for (gpu, *key), some in sorted(rows_of(form, cases.get(form.group, ())).items()):
+            spec = load_gpu(gpu)
+            table, names = TABLES[form.group]
+            found[spec.name][table].append(dict(zip(names, key, strict=True)) | _row(form, some, gpu))
+    for (gpu, _), some in sorted(by_group(cases.get("k_allreduce", ())).items()):
+        spec = load_gpu(gpu)
+        for row in fit_group(some, spec):
+            found[spec.name]["all_reduce"].append(_rounded(row.model_dump(exclude_none=True, exclude_defaults=True)))
+    return {name: dict(tables) for name, tables in found.items()}
+
+
+def _row(form: Form, cases: Sequence[Case], gpu: str) -> dict[str, Any]:
+    spec = load_gpu(gpu)
+    constants = fit(form, cases, spec, fixed_share(form, cases))
+    error = float(np.median(np.abs(predict(form, cases, spec, constants) / seconds(cases) - 1)))
+    named = dict(zip([one[0] for one in form.constants], constants, strict=True))
+    if form.group == "k_moe":
+        named = {name: value for name, value in named.items() if name not in SHARED}
+    row = _rounded(named | {"points": len(cases), "error": error})
+    if form.group == "k_gemm" and named["latency_s"] > LAUNCH_S:
+        row |= {"graph": False, "note": "launched without a graph: the latency is the launch's"}
+    if form.group == "k_moe" and named["bandwidth_share"] < SLOW_SHARE:
+        row |= {"chosen": False, "note": "not what engines choose: a fraction of what other kernels reach"}
+    return row
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """Three significant digits: more would claim what the spread does not allow."""
+    return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in row.items()}
+
+
+def generic(found: Mapping[str, Table]) -> Table:
+    """Medians over GPUs, for one that was not measured."""
+    rows: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    keys = {"gemm": ("dtype",), "attention": ("dtype",), "latent_attention": ("dtype",), "experts": ()}
+    keys |= {"prefill_attention": ("dtype",), "all_reduce": ("library", "gpus")}
+    for tables in found.values():
+        for table, some in tables.items():
+            for row in some:
+                slow = table in ("experts", "latent_attention") and row["bandwidth_share"] < SLOW_SHARE
+                if not slow and row.get("dtype") not in NOT_GENERIC and not row.get("library", "").endswith("-eager"):
+                    rows[table, *(str(row[key]) for key in keys[table])].append(row)
+    result: Table = {"all_reduce": [dict(row) for row in PCIE]}
+    for (table, *key), some in sorted(rows.items()):
+        medians = {
+            name: median(row[name] for row in some if name in row)
+            for name in ("latency_s", "bandwidth_share", "flops_share", "token_s", "link_share", "sqrt_s")
+            if any(name in row for row in some)
+        }
+        named: dict[str, Any] = dict(zip(keys[table], key, strict=True))
+        if "gpus" in named:
+            named["gpus"] = int(named["gpus"])
+        if table == "attention":
+            named["library"] = "any"
+        if table == "experts":
+            named |= {"dtype": "any", "kernel": "median"}
+        note = {"note": f"median of {len(some)} measured rows"}
+        result.setdefault(table, []).append(_rounded(named | medians | note))
+    return result
+
+
+def write(path: Path, header: str, table: Mapping[str, Any]) -> None:
+    """A TOML file with a comment on top; replaced whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"# {line}\n" for line in header.splitlines()) + tomli_w.dumps(dict(table))
+    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(name, 0o644)
+    os.replace(name, path)
+
+
+def sources(cases: Iterable[Case]) -> str:
+    """What a fit rests on: engines and versions, and where they were measured."""
+    engines = sorted({f"{case['engine']} {case.get('engine_version', '')}".strip() for case in cases})
+    return ", ".join(engines)

@@ -1,0 +1,49 @@
+"""Which arithmetic a GPU really does for an element type, and how fast the link is that joins some GPUs."""
+
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.gpu import GpuSpec, Link
+
+# Where the hardware lacks an element type, weights are widened to the next one it has; activations stay wide.
+WIDER = {
+    "nvfp4": "fp8", "mxfp4": "fp8", "fp4": "fp8", "fp6": "fp8", "mxfp6": "fp8", "mxfp8": "fp8",
+    "fp8": "bf16", "int8": "bf16", "int4": "int8", "bf16": "fp16", "fp16": "bf16", "tf32": "fp32", "fp32": "tf32",
+}  # fmt: skip
+BETWEEN_NODES = ("network", "roce")
+TO_THE_HOST = ("c2c",)
+
+
+def arithmetic(gpu: GpuSpec, dtype: str) -> tuple[str, float]:
+    """The element type that the GPU computes in, and its dense peak in FLOP/s.
+
+    Raises:
+        KvcalcError: the spec has no peak for this element type or any wider one.
+    """
+    tried: list[str] = []
+    wanted = dtype
+    while wanted not in tried:
+        peak = gpu.peak(wanted)
+        if peak is not None:
+            return wanted, peak
+        tried.append(wanted)
+        wanted = WIDER.get(wanted, wanted)
+    known = ", ".join(gpu.peak_flops)
+    raise KvcalcError(f"GPU {gpu.name} has no peak for {dtype}", hint=f"add peak_flops.{dtype} to its spec ({known})")
+
+
+def joining_link(gpu: GpuSpec, gpus: int, gpus_per_node: int | None = None) -> Link:
+    """The link over which this many GPUs talk: the fastest inside a node, else the network between nodes.
+
+    Raises:
+        KvcalcError: the spec has no such link.
+    """
+    if gpus <= (gpus_per_node or gpu.gpus_per_node):
+        reaching = [link for link in gpu.links if link.name not in BETWEEN_NODES + TO_THE_HOST and _joins(link, gpus)]
+    else:
+        reaching = [link for link in gpu.links if link.name in BETWEEN_NODES]
+    if not reaching:
+        raise KvcalcError(f"GPU {gpu.name} has no link that joins {gpus} GPUs", hint="use fewer, or add [[links]]")
+    return max(reaching, key=lambda link: link.bandwidth_bytes_per_s)
+
+
+def _joins(link: Link, gpus: int) -> bool:
+    return (link.gpus is None or gpus <= link.gpus) and not link.optional

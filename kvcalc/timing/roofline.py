@@ -1,0 +1,95 @@
+"""Lower bounds of a step: of the whole, as the lessons have it, and operator by operator.
+
+    bound           max(Σ bytes / BW, Σ FLOPs / P)   weights and cache alone
+    operator bound  Σ over operators of max(bytes / BW, FLOPs / P)   activations and links too
+
+The first assumes that all reading overlaps all computing, the second that operators run one after the other.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from kvcalc.counting.arrays import Quantity, greatest
+from kvcalc.counting.operator import Operator
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.timing.peaks import arithmetic, joining_link
+
+Limit = Literal["memory", "compute", "link"]
+LINKED = ("all_reduce", "all_to_all", "send")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Bytes and FLOPs of one GPU in one step, and the times that they cannot go below."""
+
+    weight_bytes: Quantity
+    cache_bytes: Quantity
+    flops: Quantity
+    memory_time_s: Quantity
+    compute_time_s: Quantity
+
+    @property
+    def bytes(self) -> Quantity:
+        return self.weight_bytes + self.cache_bytes
+
+    @property
+    def time_s(self) -> Quantity:
+        return greatest(self.memory_time_s, self.compute_time_s)
+
+    @property
+    def limit(self) -> Limit:
+        """Of a single point."""
+        return "memory" if self.memory_time_s >= self.compute_time_s else "compute"
+
+
+def bound(operators: Iterable[Operator], gpu: GpuSpec) -> Bound:
+    """The lessons' bound: weights and cache at full bandwidth against FLOPs at full peak.
+
+    The embedding table is not read, idle towers are not in the list, and experts count as those that uniform routing
+    wakes. (`--engine ideal` counts every parameter instead, with the formulas of `formulas.step`.)
+
+    >>> from kvcalc.counting.operator import Operator
+    >>> from kvcalc.catalog.gpus import load_gpu
+    >>> reading = Operator("weights", "gemm", 1, flops=0, weight_bytes=3.35e9)
+    >>> bound([reading], load_gpu("h100-sxm")).time_s
+    0.001
+    """
+    weights: Quantity = 0
+    cache: Quantity = 0
+    flops: Quantity = 0
+    compute: Quantity = 0
+    for operator in operators:
+        weights = weights + operator.count * operator.weight_bytes
+        cache = cache + operator.count * operator.cache_bytes
+        flops = flops + operator.count * operator.flops
+        compute = compute + operator.count * operator.flops / arithmetic(gpu, operator.compute)[1]
+    memory = (weights + cache) / gpu.memory_bandwidth_bytes_per_s
+    return Bound(weights, cache, flops, memory, compute)
+
+
+def operator_bound(operator: Operator, gpu: GpuSpec, gpus_per_node: int | None = None) -> Quantity:
+    """Seconds that all calls of one operator cannot go below."""
+    if operator.kind in LINKED:
+        share = (operator.group - 1) / operator.group
+        moved = (2 if operator.kind == "all_reduce" else 1) * share * operator.link_bytes
+        if operator.kind == "send":
+            moved = operator.link_bytes
+        link = joining_link(gpu, operator.group, gpus_per_node)
+        return operator.count * moved / link.bandwidth_bytes_per_s
+    memory = operator.bytes / gpu.memory_bandwidth_bytes_per_s
+    return operator.count * greatest(memory, operator.flops / arithmetic(gpu, operator.compute)[1])
+
+
+def operator_bound_total(operators: Iterable[Operator], gpu: GpuSpec, gpus_per_node: int | None = None) -> Quantity:
+    """operator_bound_s: the operators one after the other, each at the roof that binds it."""
+    total: Quantity = sum(operator_bound(operator, gpu, gpus_per_node) for operator in operators)
+    return total
+
+
+def operator_limit(operator: Operator, gpu: GpuSpec) -> Limit:
+    """What binds one operator, of a single point."""
+    if operator.kind in LINKED:
+        return "link"
+    memory = operator.bytes / gpu.memory_bandwidth_bytes_per_s
+    return "memory" if memory >= operator.flops / arithmetic(gpu, operator.compute)[1] else "compute"
