@@ -1,0 +1,256 @@
+"""Names and files become specs, or one clear error."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvcalc.catalog import gpus
+from kvcalc.catalog.data import LARGEST_TOML
+from kvcalc.catalog.gpus import gpu_from_toml, gpu_names, load_gpu, spelling
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.gpu import GpuSpec
+
+# As published benchmarks, drivers and logs spell them.
+SPELLINGS = {
+    "a100_sxm": "a100-80g-sxm",
+    "a100_sxm_40g": "a100-40g-sxm",
+    "a100_pcie": "a100-80g-pcie",
+    "h100_sxm": "h100-sxm",
+    "h100_pcie": "h100-pcie",
+    "h100_nvl": "h100-nvl",
+    "h200_sxm": "h200-sxm",
+    "h200_nvl": "h200-nvl",
+    "gh200_96g": "gh200-96g",
+    "gh200_144g": "gh200-144g",
+    "h800_sxm": "h800-sxm",
+    "b200_sxm": "b200-sxm",
+    "gb200": "gb200",
+    "b300_sxm": "b300-sxm",
+    "gb300": "gb300",
+    "l40s": "l40s",
+    "l4": "l4",
+    "a40": "a40",
+    "a10": "a10",
+    "rtx_pro_6000_server": "rtx-pro-6000-se",
+    "rtx_pro_6000": "rtx-pro-6000-ws",
+    "rtx_3060": "rtx3060",
+    "rtx_3070": "rtx3070",
+    "rtx_3080": "rtx3080",
+    "rtx_3080ti": "rtx3080ti",
+    "rtx_3090": "rtx3090",
+    "rtx_4070ti": "rtx4070ti",
+    "rtx_4080": "rtx4080",
+    "rtx_4090": "rtx4090",
+    "rtx_5080": "rtx5080",
+    "rtx_5090": "rtx5090",
+    "rtx_4000_ada": "rtx4000-ada",
+    "rtx_5000_ada": "rtx5000-ada",
+    "rtx_6000_ada": "rtx6000-ada",
+    "rtx_a6000": "rtx-a6000",
+    "mi250": "mi250",
+    "mi250x_gcd": "mi250x-gcd",
+    "mi300x": "mi300x",
+    "mi325x": "mi325x",
+    "max1550": "max-1550",
+    "tpu_v4": "tpu-v4",
+    "m1_7c": "apple-m1",
+    "m1_max32": "apple-m1-max",
+    "m1_ultra64": "apple-m1-ultra",
+    "m2_ultra76": "apple-m2-ultra",
+    "m3_max40": "apple-m3-max",
+    "m3_ultra80": "apple-m3-ultra",
+    "m4_pro20": "apple-m4-pro",
+    "m4_max40": "apple-m4-max",
+    "m5_max40": "apple-m5-max",
+    "dgx_spark": "gb10",
+    "jetson_agx_orin64": "jetson-agx-orin-64",
+    "NVIDIA H100 80GB HBM3": "h100-sxm",
+    "NVIDIA A100-SXM4-80GB": "a100-80g-sxm",
+    "NVIDIA A100-PCIE-40GB": "a100-40g-pcie",
+    "NVIDIA A100 80GB PCIe": "a100-80g-pcie",
+    "NVIDIA GeForce RTX 4090": "rtx4090",
+    "NVIDIA GH200 480GB": "gh200-96g",
+    "Tesla T4": "t4",
+    "Tesla V100-SXM2-16GB": "v100-16g-sxm2",
+    "AMD Instinct MI300X": "mi300x",
+    "Intel(R) Data Center GPU Max 1550": "max-1550",
+    "A100 80GB": "a100-80g-sxm",
+    "A100 40GB": "a100-40g-sxm",
+    "H100 80GB": "h100-sxm",
+    "H100 94GB": "h100-nvl",
+    "B200 192GB": "b200-sxm",
+    "RTX 4090 24GB": "rtx4090",
+    "GB10 128GB (unified)": "gb10",
+    "RTX 3050 6GB": "rtx3050-6g",
+    "V100 16GB": "v100-16g-sxm2",
+    "TPU v5e": "tpu-v5e",
+}
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_spellings_resolve(text: str) -> None:
+    assert load_gpu(text).name == SPELLINGS[text]
+
+
+def test_each_name_is_its_own_and_its_file() -> None:
+    assert len(gpu_names()) >= 40
+    for name in gpu_names():
+        assert load_gpu(name).name == name
+
+
+def test_no_spelling_stands_twice() -> None:
+    tables = gpus._aliases()
+    assert set(tables) == {"aliases", "assumed", "ambiguous"}
+    assert set(tables["aliases"]) <= set(gpu_names())
+    aliases = [alias for known in tables["aliases"].values() for alias in known]
+    every = [spelling(text) for text in (*gpu_names(), *aliases, *tables["assumed"], *tables["ambiguous"])]
+    assert len(every) == len(set(every))
+    for names in (*tables["assumed"].values(), *tables["ambiguous"].values()):
+        assert len(names) > 1
+        assert set(names) <= set(gpu_names())
+
+
+@pytest.mark.parametrize("text", ["A100", "v100", "GH200", "Jetson AGX Orin"])
+def test_a_name_of_boards_with_different_memory_is_refused_with_the_choices(text: str) -> None:
+    with pytest.raises(KvcalcError, match="differ in memory") as caught:
+        load_gpu(text)
+    assert caught.value.hint.count(" or ") >= 1
+
+
+def test_the_bare_name_of_a_product_is_an_assumption() -> None:
+    (assumption,) = load_gpu("H100").assumptions
+    assert (assumption.name, assumption.value) == ("gpu", "h100-sxm")
+    assert "h100-pcie" in assumption.why
+    assert load_gpu("h100-sxm").assumptions == ()
+    assert load_gpu("H100 94GB").assumptions == ()
+
+
+def test_a_memory_size_must_agree() -> None:
+    with pytest.raises(KvcalcError, match="no such memory size"):
+        load_gpu("RTX 4090 48GB")
+
+
+def test_a_miss_suggests_what_was_meant() -> None:
+    with pytest.raises(KvcalcError, match="unknown GPU 'h10O-sxm'") as caught:
+        load_gpu("h10O-sxm")
+    assert "did you mean h100-sxm" in caught.value.hint
+
+
+def test_one_answer_reads_two_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    real = gpus.read_toml
+    monkeypatch.setattr(gpus, "read_toml", lambda path, what: read.append(path) or real(path, what))
+    for cached in (gpus._named, gpus._aliases, gpus._spellings):
+        cached.cache_clear()
+    load_gpu("h100_sxm")
+    assert {path.name for path in read} == {"h100-sxm.toml", "aliases.toml"}
+
+
+MINE = {
+    "name": "mine",
+    "title": "Mine",
+    "vendor": "me",
+    "architecture": "new",
+    "memory_bytes": 10**10,
+    "usable_memory_bytes": 9 * 10**9,
+    "memory_bandwidth_bytes_per_s": 1e12,
+    "peak_flops": {"bf16": 1e14},
+}
+
+
+def write(path: Path, **changes: object) -> Path:
+    path.write_text(tomli_w.dumps(MINE | changes))
+    return path
+
+
+def test_a_file_of_the_users(tmp_path: Path) -> None:
+    spec = load_gpu(str(write(tmp_path / "mine.toml")))
+    assert (spec.name, spec.peak("bf16"), spec.price) == ("mine", 1e14, None)
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"bandwidth": 1}, "bandwidth: unknown field"),
+        ({"memory_bytes": -1}, "memory_bytes"),
+        ({"memory_bytes": 10**30}, "memory_bytes"),
+        ({"memory_bandwidth_bytes_per_s": float("inf")}, "memory_bandwidth_bytes_per_s"),
+        ({"memory_bandwidth_bytes_per_s": float("nan")}, "memory_bandwidth_bytes_per_s"),
+        ({"memory_bandwidth_bytes_per_s": 0}, "memory_bandwidth_bytes_per_s"),
+        ({"peak_flops": {}}, "peak_flops: empty"),
+        ({"peak_flops": {"bf17": 1e12}}, "unknown element type 'bf17'"),
+        ({"peak_flops": {"bf16": "many"}}, "peak_flops.bf16"),
+        ({"links": [{"name": "nvlink"}]}, "links.0.bandwidth_bytes_per_s: missing"),
+        ({"name": ["a"]}, "name"),
+        ({"price": {"date": "soon"}}, "price"),
+    ],
+)
+def test_a_wrong_field_is_named(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+    with pytest.raises(KvcalcError) as caught:
+        load_gpu(str(write(tmp_path / "mine.toml", **changes)))
+    assert said in caught.value.message
+    assert "mine.toml" in caught.value.message
+    assert "\n" not in caught.value.message + caught.value.hint
+
+
+HOSTILE = {
+    "binary": b"\xff\xfe\x00",
+    "no TOML": b"name = = 1",
+    "huge number": b"memory_bytes = " + b"9" * 5000,
+    "deep": b"a = " + b"[" * 100_000,
+    "large": b"#" * (LARGEST_TOML + 1),
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_files_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(HOSTILE[kind])
+    with pytest.raises(KvcalcError):
+        load_gpu(str(path))
+
+
+def test_no_file(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.toml", Path("a\0b.toml")):
+        with pytest.raises(KvcalcError, match="cannot read"):
+            load_gpu(f"{path}/" if path == tmp_path else str(path))
+
+
+def spec_or_error(load: Callable[[Any], GpuSpec], given: object) -> GpuSpec | KvcalcError:
+    try:
+        return load(given)
+    except KvcalcError as error:
+        return error
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=60)
+@given(field=st.sampled_from(sorted(GpuSpec.model_fields)), value=JUNK.filter(lambda value: value is not None))
+def test_junk_in_any_field_is_a_spec_or_one_error(
+    tmp_path_factory: pytest.TempPathFactory, field: str, value: object
+) -> None:
+    path = tmp_path_factory.mktemp("spec") / "junk.toml"
+    try:
+        path.write_text(tomli_w.dumps(MINE | {field: value}), encoding="utf-8")
+    except (TypeError, AttributeError, ValueError):
+        return  # nothing that TOML can hold
+    answer = spec_or_error(gpu_from_toml, path)
+    assert isinstance(answer, GpuSpec) or "junk.toml" in answer.message
+
+
+@given(st.text(max_size=200))
+def test_junk_as_a_name_is_a_spec_or_one_error(text: str) -> None:
+    answer = spec_or_error(load_gpu, text)
+    assert isinstance(answer, GpuSpec) or answer.hint
