@@ -178,6 +178,15 @@ def format_si(value: float, unit: str, digits: int = 1) -> str:
     return f"{number} {prefix}{unit}"
 
 
+def format_tera(value: float, unit: str = "FLOP/s", digits: int = 1) -> str:
+    """A rate in tera, whatever its size, so that a column compares at a glance.
+
+    >>> format_tera(1.979e15), format_tera(989e12, digits=0)
+    ('1,979.0 TFLOP/s', '989 TFLOP/s')
+    """
+    return f"{value / DECIMAL['T']:,.{digits}f} T{unit}"
+
+
 def format_count(value: float) -> str:
     """A number with thousands separated.
 

@@ -1,0 +1,88 @@
+"""What `kvcalc gpus` shows."""
+
+from typing import Any
+
+from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.reports.gpus import GpuNumber, GpuReport, GpuRow, GpusReport
+from kvcalc.units import format_bytes, format_decimal_bytes, format_tera
+
+
+def list_page(report: GpusReport) -> Page:
+    return Page(
+        title=f"{len(report.result.gpus)} accelerators",
+        blocks=(
+            Table(
+                columns=("name", "memory", "bandwidth", "peak, dense", "ridge", "$/h"),
+                rows=tuple(_row(gpu) for gpu in report.result.gpus),
+            ),
+            Text(
+                lines=(
+                    "The ridge is FLOP per byte: below it a kernel is memory-bound. $/h is the median list price.",
+                    "`kvcalc gpus GPU` shows every number of one of them, with its source.",
+                )
+            ),
+        ),
+    )
+
+
+def _row(gpu: GpuRow) -> tuple[str, ...]:
+    return (
+        gpu.name,
+        format_decimal_bytes(gpu.memory_bytes, 0),
+        format_decimal_bytes(gpu.memory_bandwidth_bytes_per_s, 2) + "/s",
+        f"{format_tera(gpu.peak_flops, digits=0)} {gpu.peak_dtype}",
+        f"{gpu.ridge_flop_per_byte:.0f}",
+        "–" if gpu.price_usd_per_hour is None else f"{gpu.price_usd_per_hour:.2f}",
+    )
+
+
+def list_rows(report: GpusReport) -> list[dict[str, Any]]:
+    return [gpu.model_dump() for gpu in report.result.gpus]
+
+
+def one_page(report: GpuReport) -> Page:
+    gpu = report.result
+    ridges = ", ".join(f"{dtype} {ridge:.0f}" for dtype, ridge in gpu.ridge_flop_per_byte.items())
+    sources = list(dict.fromkeys(_source(one) for one in gpu.numbers))
+    blocks: list[Block] = [
+        Table(
+            columns=("number", "value", "source"),
+            left=frozenset({0, 2}),
+            rows=tuple((one.name, _value(one), f"[{sources.index(_source(one)) + 1}]") for one in gpu.numbers),
+        ),
+        Text(title="Sources", lines=tuple(f"[{i}] {source}" for i, source in enumerate(sources, start=1))),
+        Text(title="Ridge points, FLOP/byte", lines=(ridges,)),
+    ]
+    if gpu.price is not None:
+        price = gpu.price
+        span = f"{price.low_usd_per_hour:.2f} to {price.high_usd_per_hour:.2f}, median {price.median_usd_per_hour:.2f}"
+        blocks.append(Text(title="USD per hour", lines=(f"{span}; {price.source}, {price.date}",)))
+    if gpu.notes:
+        blocks.append(Text(title="Notes", lines=gpu.notes))
+    if gpu.aliases:
+        blocks.append(Text(title="Also known as", lines=(", ".join(gpu.aliases),)))
+    return Page(title=f"{gpu.title} ({gpu.name})", blocks=tuple(blocks), notes=assumed(report))
+
+
+def _value(number: GpuNumber) -> str:
+    if number.name == "usable_memory_bytes":
+        return format_bytes(number.value)
+    if number.unit.startswith("bytes/s"):
+        return format_decimal_bytes(number.value, 2) + "/s"
+    if number.unit == "bytes":
+        return format_bytes(number.value) if number.name == "l2_bytes" else format_decimal_bytes(number.value)
+    if number.unit == "FLOP/s":
+        return format_tera(number.value)
+    return f"{number.value:g} {number.unit}" if number.unit not in ("year",) else f"{number.value:g}"
+
+
+def _source(number: GpuNumber) -> str:
+    if number.source is None:
+        return "–"
+    source = number.source
+    sure = "" if source.confidence == "high" else f" ({source.confidence} confidence)"
+    return " · ".join(part for part in (source.what + sure, source.url, source.date, source.note) if part)
+
+
+def one_rows(report: GpuReport) -> list[dict[str, Any]]:
+    return [one.model_dump() for one in report.result.numbers]
