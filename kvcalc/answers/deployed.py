@@ -4,8 +4,8 @@ from functools import cached_property
 
 from kvcalc.answers.question import Question
 from kvcalc.counting.cache import CacheProfile, cache_profile
-from kvcalc.counting.weights import counted_weight_bytes, mtp_weight_bytes
-from kvcalc.engines import cache_dtype, capacity
+from kvcalc.counting.layout import leaves_node
+from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes
 from kvcalc.engines.capacity import Capacity, length_of
 from kvcalc.engines.memory import memory_before_cache
 from kvcalc.engines.memory_budget import MemoryBudget
@@ -53,7 +53,7 @@ class Deployed:
 
     @cached_property
     def weight_bytes(self) -> int:
-        return counted_weight_bytes(self.model) - mtp_weight_bytes(self.model)
+        return loaded_weight_bytes(self.model, self.deployment)
 
     @cached_property
     def budget(self) -> MemoryBudget:
@@ -94,9 +94,16 @@ class Deployed:
         value = next(taken, None)
         return value if isinstance(value, int) else None
 
+    @cached_property
+    def gpus_per_node(self) -> int:
+        return self.deployment.gpus_per_node or self.gpu.gpus_per_node
+
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        return self.budget.assumptions
+        """What the GPU's name, the memory and the layout took for granted."""
+        left = leaves_node(self.deployment, self.gpus_per_node)
+        nodes = () if left is None else (Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"),)
+        return (*self.gpu.assumptions, *self.budget.assumptions, *nodes)
 
     def max_batch(self, context: int) -> int | None:
         """Whole sequences of this context; None: no limit, or the pool is not predicted."""

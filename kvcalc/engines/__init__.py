@@ -3,7 +3,7 @@
 from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.layout import pipeline_stages, rank_weights
 from kvcalc.counting.layout_check import check_layout
-from kvcalc.counting.weights import stored_bytes, weight_bytes
+from kvcalc.counting.weights import mtp_weight_bytes, stored_bytes, weight_bytes
 from kvcalc.engines import ideal, vllm
 from kvcalc.engines.capacity import Capacity, length_of, tightest
 from kvcalc.engines.dtypes import cache_dtype, engine_dtype
@@ -47,7 +47,7 @@ def loaded_weight_bytes(model: ModelSpec, deployment: Deployment) -> int:
 def _even_share(model: ModelSpec, layout: Layout) -> int:
     check_layout(model, layout)
     ranks = layout.tensor_parallel_size * layout.pipeline_parallel_size
-    whole = weight_bytes(model)
+    whole = weight_bytes(model) - mtp_weight_bytes(model)
     if not layout.enable_expert_parallel:
         return -(-whole // ranks)
     experts = sum(
