@@ -65,6 +65,6 @@ def read_file(path: Path, what: str, largest: int = LARGEST_CONFIG_BYTES) -> byt
         raise KvcalcError(f"{what}: cannot read {path}: {error}", hint="check the path and its permissions") from error
 
 
-def read_json(path: Path, what: str) -> dict[str, Any]:
+def read_json(path: Path, what: str, largest: int = LARGEST_CONFIG_BYTES) -> dict[str, Any]:
     """The JSON object in a file."""
-    return parse_json(read_file(path, what), str(path))
+    return parse_json(read_file(path, what, largest), str(path), largest)

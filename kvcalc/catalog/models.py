@@ -6,13 +6,18 @@ optional `@revision`. Cards win over the network, so the usual models need none.
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvcalc.catalog.cards import Card, find_card, missing_card, read_card, spec_of
 from kvcalc.catalog.config import read_config
 from kvcalc.catalog.jsonfile import read_json
+from kvcalc.catalog.safetensors import Stored, read_folder
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
 from kvcalc.specs.model import ModelSpec
+
+if TYPE_CHECKING:
+    from kvcalc.catalog.hub import Repo
 
 # owner/name as the Hub allows them, then a file inside the repository or a GGUF quantization, then a revision
 _HUB_ID = re.compile(
@@ -20,6 +25,7 @@ _HUB_ID = re.compile(
     re.ASCII,
 )
 _LONGEST_NAME = 4096  # longer than any path
+QUANT = "hf_quant_config.json"  # ModelOpt's own file
 
 
 def load_model(name: str, revision: str | None = None) -> ModelSpec:
@@ -44,8 +50,6 @@ def load_model(name: str, revision: str | None = None) -> ModelSpec:
     match = _HUB_ID.match(name)
     if match is None:
         raise missing_card(name)
-    from kvcalc.catalog.hub import load_from_hub
-
     return load_from_hub(match["repo"], revision or match["rev"], match["file"], match["quant"])
 
 
@@ -75,7 +79,7 @@ def load_path(path: Path) -> ModelSpec:
 
 
 def _load_config(path: Path) -> ModelSpec:
-    quant = path.with_name("hf_quant_config.json")
+    quant = path.with_name(QUANT)
     return read_config(
         read_json(path, "config"),
         path.resolve().parent.name if path.stem == "config" else path.stem,
@@ -87,7 +91,7 @@ def _load_config(path: Path) -> ModelSpec:
 def _load_folder(folder: Path) -> ModelSpec:
     config = folder / "config.json"
     if config.exists():
-        return _load_config(config)
+        return with_file(_load_config(config), read_folder(folder))
     found = sorted(folder.glob("*.gguf"))
     if len(found) == 1:
         return load_path(found[0])
@@ -95,3 +99,75 @@ def _load_folder(folder: Path) -> ModelSpec:
         names = ", ".join(path.name for path in found[:4])
         raise KvcalcError(f"{folder} holds {len(found)} GGUF files: {names}", hint="name one of them")
     raise KvcalcError(f"{folder} has no config.json", hint="give the folder of a downloaded model, or a file")
+
+
+def load_from_hub(
+    name: str, revision: str | None = None, file: str | None = None, quant: str | None = None
+) -> ModelSpec:
+    """The model of a Hub repository.
+
+    Args:
+        name: owner/name.
+        revision: branch, tag or commit; None: main.
+        file: a .gguf inside the repository.
+        quant: the quantization of a GGUF, where the repository has several: "Q4_K_M".
+    """
+    from kvcalc.catalog.hub import Repo
+
+    repo = Repo(name, revision)
+    config = None if file or quant else repo.json("config.json")
+    if config is None:
+        return _hub_gguf(repo, file, quant)
+    said = config.get("quantization_config")
+    asked = not said or (isinstance(said, dict) and str(said.get("quant_method", "modelopt")).startswith("modelopt"))
+    source = Source(what=f"config.json of {name}", url=f"{repo.page}/blob/{repo.commit or 'main'}/config.json")
+    model = read_config(config, name, source, repo.json(QUANT) if asked else None)
+    return with_file(model, repo.stored())
+
+
+def _hub_gguf(repo: "Repo", file: str | None, quant: str | None) -> ModelSpec:
+    """The GGUF of a repository that has one, or the one that was asked for."""
+    names = [file] if file else [name for name in repo.files() if name.endswith(".gguf")]
+    if quant:
+        names = [name for name in names if quant.lower() in name.lower()]
+    names = [name for name in names if "mmproj" not in name] or names
+    shards = [name for name in names if not re.search(r"-0*(?!1-)\d+-of-\d+\.gguf\Z", name)] or names
+    if not shards:
+        wanted = f"GGUF of {quant}" if quant else "config.json and no GGUF"
+        raise KvcalcError(f"{repo.name} has no {wanted}", hint=f"see {repo.page}/tree/main")
+    if len(shards) > 1:
+        listed = ", ".join(shards[:6])
+        raise KvcalcError(
+            f"{repo.name} has {len(shards)} GGUF files: {listed}",
+            hint=f"name one: {repo.name}/{shards[0]}, or its quantization: {repo.name}:Q4_K_M",
+        )
+    from kvcalc.catalog.gguf import load_hub_gguf
+
+    return load_hub_gguf(repo, shards[0])
+
+
+def with_file(model: ModelSpec, found: tuple[Stored, str] | None) -> ModelSpec:
+    """The model with the exact size of its file, where that was read.
+
+    Raises:
+        KvcalcError: a size that the model's parameters cannot have.
+    """
+    if found is None:
+        return model
+    stored, where = found
+    elements = sum(t.parameters for t in model.tensors) + sum(
+        group.count * sum(t.parameters for t in group.tensors) for group in (*model.groups, *model.mtp)
+    )
+    if not elements < 16 * stored.bytes < 16 * 16 * elements:  # half a bit to 16 bytes an element
+        raise KvcalcError(
+            f"{where} of {model.name}: {stored.bytes} bytes cannot hold its {elements} parameters",
+            hint="fetch it again, or size the config.json by itself",
+        )
+    kinds = ", ".join(f"{dtype} {count}" for dtype, count in sorted(stored.elements.items()))
+    return model.model_copy(
+        update={
+            "weight_file_bytes": stored.bytes,
+            "file_parameters": stored.parameters,
+            "sources": (*model.sources, Source(what=f"{where} of {model.name}", note=kinds or None)),
+        }
+    )

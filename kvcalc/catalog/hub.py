@@ -1,0 +1,291 @@
+"""The Hugging Face Hub, over `huggingface_hub`: configs, indexes and headers, never weights, never code.
+
+Files go through the library's own cache, token and settings (HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_OFFLINE), so a
+model that another tool has fetched needs no network. Headers are read by range requests and kept in the library's
+assets cache. Whatever goes wrong is one KvcalcError with a hint; the token is sent where the library sends it and is
+never printed.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from kvcalc.catalog.hub_errors import explained
+from kvcalc.catalog.jsonfile import LARGEST_CONFIG_BYTES, parse_json, read_json
+from kvcalc.catalog.safetensors import INDEX, LARGEST_INDEX, SINGLE, Stored, read_header, read_index, total
+from kvcalc.errors import KvcalcError
+from kvcalc.units import format_bytes
+
+Answer = TypeVar("Answer")
+READERS = 8  # range requests at a time
+LIBRARY = "kvcalc"
+# A server that trickles never times out by itself: the whole of one small file may take this many times the
+# library's own patience for silence.
+PATIENCE = 3
+
+
+class Repo:
+    """One repository at one revision."""
+
+    def __init__(self, name: str, revision: str | None = None) -> None:
+        import huggingface_hub
+        from huggingface_hub import constants, errors, utils
+
+        self.name = name
+        self.revision = revision
+        self.commit: str | None = None  # known once a file of it was fetched
+        self._hub: Any = huggingface_hub
+        self._constants: Any = constants
+        self._errors: Any = errors
+        self._utils: Any = utils
+        self.offline = bool(self._constants.HF_HUB_OFFLINE)
+
+    @property
+    def endpoint(self) -> str:
+        return str(self._constants.ENDPOINT)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds of silence that the library bears."""
+        return float(self._constants.HF_HUB_DOWNLOAD_TIMEOUT)
+
+    @property
+    def page(self) -> str:
+        """The address of the repository, without what a URL may hold of a user and a password."""
+        parts = urlsplit(self.endpoint)
+        host = parts.hostname or ""
+        return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, f"/{self.name}", "", ""))
+
+    def json(self, filename: str, largest: int = LARGEST_CONFIG_BYTES) -> dict[str, Any] | None:
+        """A JSON file of the repository; None where it has none of that name."""
+        path = self.fetch(filename, largest)
+        return None if path is None else read_json(path, f"{filename} of {self.name}", largest)
+
+    def fetch(self, filename: str, largest: int = LARGEST_CONFIG_BYTES) -> Path | None:
+        """A small file through the cache; None where the repository has none of that name."""
+        cached = self._cached(filename)
+        if self.offline or (cached is not None and self._at_commit()):
+            if cached is None and self._known_missing(filename):
+                return None
+            return self._from_cache(filename, cached)
+        try:
+            size = self._size(filename)
+        except self._errors.EntryNotFoundError:
+            return None
+        except Exception as error:
+            if cached is not None and not self._refused(error):
+                self.offline = True  # no network: what was fetched before still answers
+                return self._from_cache(filename, cached)
+            raise self._explained(error, filename) from error
+        if size is not None and size > largest:
+            raise KvcalcError(
+                f"{filename} of {self.name} is {format_bytes(size)}: too large for a config",
+                hint="is it the right repository?",
+            )
+        return self._download(filename)
+
+    def _size(self, filename: str) -> int | None:
+        meta = self._within(
+            partial(
+                self._hub.get_hf_file_metadata,
+                self._url(filename),
+                timeout=self._constants.HF_HUB_ETAG_TIMEOUT,
+                library_name=LIBRARY,
+            )
+        )
+        return int(meta.size) if meta.size is not None else None
+
+    def _download(self, filename: str) -> Path:
+        fetch = partial(
+            self._hub.hf_hub_download,
+            self.name,
+            filename,
+            revision=self.commit or self.revision,
+            endpoint=self.endpoint,
+            library_name=LIBRARY,
+        )
+        try:
+            with _quiet(self._utils):
+                path = Path(self._within(fetch))
+        except Exception as error:
+            raise self._explained(error, filename) from error
+        self.commit = self.commit or _commit_of(path)
+        return path
+
+    def _within(self, call: Callable[[], Answer]) -> Answer:
+        """The call's result, or TimeoutError: a trickling server is given up on."""
+        outcome: list[Answer | BaseException] = []
+
+        def run() -> None:
+            try:
+                outcome.append(call())
+            except BaseException as error:
+                outcome.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(PATIENCE * self._patience)
+        if not outcome:
+            raise TimeoutError
+        if isinstance(outcome[0], BaseException):
+            raise outcome[0]
+        return outcome[0]
+
+    def _url(self, filename: str) -> str:
+        revision = self.commit or self.revision
+        return str(self._hub.hf_hub_url(self.name, filename, revision=revision, endpoint=self.endpoint))
+
+    # The cache ------------------------------------------------------------------------------------------------------
+
+    def _at_commit(self) -> bool:
+        return self.commit is not None or (self.revision is not None and len(self.revision) == 40)
+
+    def _cached(self, filename: str) -> Path | None:
+        found = self._hub.try_to_load_from_cache(self.name, filename, revision=self.commit or self.revision)
+        return Path(found) if isinstance(found, str) else None
+
+    def _known_missing(self, filename: str) -> bool:
+        """Whether the repository has no such file, or the cache cannot tell, once its config was found there."""
+        return self.commit is not None and self._cached(filename) is None
+
+    def _from_cache(self, filename: str, cached: Path | None) -> Path:
+        if cached is None:
+            raise KvcalcError(
+                f"{filename} of {self.name} is not in the cache, and the Hub is switched off (HF_HUB_OFFLINE)",
+                hint="unset HF_HUB_OFFLINE once, or give a card's name or a config.json",
+            )
+        self.commit = self.commit or _commit_of(cached)
+        return cached
+
+    def _kept(self) -> Path | None:
+        """Where what the headers of this commit say is kept."""
+        if self.commit is None:
+            return None
+        assets = self._constants.HF_ASSETS_CACHE
+        folder = self._hub.cached_assets_path(LIBRARY, self.name, self.commit, assets_dir=assets)
+        return Path(folder) / "headers.json"
+
+    # Headers --------------------------------------------------------------------------------------------------------
+
+    def stored(self) -> tuple[Stored, str] | None:
+        """What the safetensors files hold, and where that was read; None where the repository has none."""
+        kept = self._kept()
+        if kept is not None and kept.is_file():
+            data = parse_json(kept.read_bytes(), str(kept))
+            return Stored(int(data["bytes"]), dict(data["elements"])), str(data["read"])
+        index = self.json(INDEX, LARGEST_INDEX)
+        names, stated = read_index(index, f"{INDEX} of {self.name}") if index is not None else ([SINGLE], None)
+        if self.offline:
+            return None if stated is None else (stated, INDEX)
+        parts = self._headers(names) if names else None
+        if parts is None:
+            return None if stated is None else (stated, INDEX)
+        result = total(parts), f"headers of {len(names)} safetensors file{'s' if len(names) > 1 else ''}"
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps({"bytes": result[0].bytes, "elements": result[0].elements, "read": result[1]}))
+        return result
+
+    def _headers(self, names: list[str]) -> list[Stored] | None:
+        """The header of each file; None where a file is missing."""
+        parts: list[Stored] = []
+        try:
+            what = f"{self.name}: safetensors headers"
+            with ThreadPoolExecutor(READERS) as pool, _progress(what, len(names)) as step:
+                for part in pool.map(self._header, names):
+                    parts.append(part)
+                    step(len(parts))
+        except self._errors.EntryNotFoundError:
+            return None
+        return parts
+
+    def _header(self, filename: str) -> Stored:
+        try:
+            return read_header(partial(self.read_range, filename), f"{filename} of {self.name}")
+        except (KvcalcError, self._errors.EntryNotFoundError):
+            raise
+        except Exception as error:
+            raise self._explained(error, filename) from error
+
+    def read_range(self, filename: str, start: int, length: int) -> bytes:
+        """Some bytes of a file. A server that ignores the range and sends it all is read only as far as needed."""
+        headers = self._utils.build_hf_headers(library_name=LIBRARY)
+        headers |= {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
+        session = self._utils.get_session()
+        url, timeout = self._url(filename), self._patience
+        if hasattr(session, "stream"):  # httpx, huggingface_hub from 1.0 on; both drop the token at another host
+            with session.stream("GET", url, headers=headers, timeout=timeout) as response:
+                return self._body(response, response.iter_bytes(), start, length)
+        with session.get(url, headers=headers, timeout=timeout, stream=True) as response:
+            return self._body(response, response.iter_content(2**16), start, length)
+
+    def _body(self, response: Any, chunks: Iterator[bytes], start: int, length: int) -> bytes:
+        if response.status_code >= 400 and hasattr(response, "read"):
+            response.read()
+        self._utils.hf_raise_for_status(response)
+        skip = start if response.status_code == 200 else 0
+        data = b""
+        for chunk in chunks:
+            data += chunk
+            if len(data) >= skip + length:
+                break
+        return data[skip : skip + length]
+
+    def files(self) -> list[str]:
+        """The names of the repository's files."""
+        api = self._hub.HfApi(endpoint=self.endpoint, library_name=LIBRARY)
+        ask = partial(api.model_info, self.name, revision=self.commit or self.revision, timeout=self._patience)
+        try:
+            info = self._within(ask)
+        except Exception as error:
+            raise self._explained(error, "the list of files") from error
+        self.commit = self.commit or info.sha
+        return [file.rfilename for file in info.siblings or ()]
+
+    def _explained(self, error: Exception, what: str) -> KvcalcError:
+        return explained(error, self._errors, self.name, self.revision, what, self.page)
+
+    def _refused(self, error: Exception) -> bool:
+        """The Hub answered, and the answer is no: the cache must not hide it."""
+        errors = self._errors
+        return isinstance(error, errors.RepositoryNotFoundError | errors.RevisionNotFoundError)
+
+
+def _commit_of(path: Path) -> str | None:
+    """The commit in a path of the cache: .../snapshots/<commit>/config.json."""
+    parts = path.parts
+    return parts[parts.index("snapshots") + 1] if "snapshots" in parts else None
+
+
+@contextmanager
+def _quiet(utils: Any) -> Iterator[None]:
+    """Without the library's progress bars: the files are small."""
+    shown = not utils.are_progress_bars_disabled()
+    if shown:
+        utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            utils.enable_progress_bars()
+
+
+@contextmanager
+def _progress(what: str, count: int) -> Iterator[Callable[[int], None]]:
+    """A line on stderr that counts, where there is a terminal and something to wait for."""
+    shown = count > READERS and sys.stderr.isatty()
+
+    def step(done: int) -> None:
+        if shown:
+            print(f"\r{what} {done}/{count}", end="", file=sys.stderr, flush=True)
+
+    yield step
+    if shown:
+        print("\r" + " " * (len(what) + 16) + "\r", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,142 @@
+"""What safetensors files say of themselves: exact bytes and elements per dtype, from their headers alone.
+
+A file starts with eight bytes, the length of a JSON header; the header names each tensor's dtype, shape and place.
+An index (`model.safetensors.index.json`) says which files belong together. Nothing else of a file is read.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from kvcalc.catalog.jsonfile import parse_json, read_json
+from kvcalc.errors import KvcalcError
+from kvcalc.units import KIB, MIB
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+FIRST_READ = 128 * KIB  # holds most headers whole
+LARGEST_HEADER = 100 * MIB  # the format's own limit
+LARGEST_INDEX = 64 * MIB  # a line for each tensor: the experts of the largest models take 25 MiB
+LARGEST_TOTAL = 10**15  # bytes; a thousand times the largest checkpoints
+MOST_FILES = 10_000
+DTYPE_BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
+    "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64,
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+}  # fmt: skip
+FLOATS = {"BF16", "F16", "F32"}
+
+Reader = Callable[[int, int], bytes]  # (start, length) → at most that many bytes from there
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a checkpoint's files hold."""
+
+    bytes: int
+    elements: Mapping[str, int] = field(default_factory=dict)  # by dtype; empty where only an index was read
+
+    @property
+    def parameters(self) -> int | None:
+        """Elements, where none is packed or a scale: unquantized checkpoints."""
+        plain = self.elements and set(self.elements) <= FLOATS
+        return sum(self.elements.values()) if plain else None
+
+
+def total(parts: Iterable[Stored]) -> Stored:
+    """Several files together."""
+    size, elements = 0, dict[str, int]()
+    for part in parts:
+        size += part.bytes
+        for dtype, count in part.elements.items():
+            elements[dtype] = elements.get(dtype, 0) + count
+    return Stored(size, elements)
+
+
+def read_header(read: Reader, what: str) -> Stored:
+    """The tensors of one safetensors file.
+
+    Raises:
+        KvcalcError: not a safetensors file, cut off, or tensors that cannot be.
+    """
+    first = read(0, FIRST_READ)
+    length = int.from_bytes(first[:8], "little")
+    if len(first) < 8 or not 2 <= length <= LARGEST_HEADER:
+        raise _damaged(what, "it has no header of a possible length")
+    header = first[8 : 8 + length]
+    if len(header) < length:
+        header += read(len(first), length - len(header))
+    if len(header) < length:
+        raise _damaged(what, f"its header is cut off at {len(header)} of {length} bytes")
+    tensors = parse_json(header, f"the header of {what}", LARGEST_HEADER)
+    return total(_tensor(name, entry, what) for name, entry in tensors.items() if name != "__metadata__")
+
+
+def _tensor(name: str, entry: Any, what: str) -> Stored:
+    try:
+        dtype, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        count, size = prod(shape), end - start
+        sane = all(isinstance(n, int) and n >= 0 for n in (*shape, start, end)) and size <= LARGEST_TOTAL
+        if not sane or dtype not in DTYPE_BITS or size != -(-count * DTYPE_BITS[dtype] // 8):
+            raise ValueError
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(what, f"its tensor {name[:60]!r} has an impossible dtype, shape or size") from error
+    return Stored(size, {dtype: count})
+
+
+def _damaged(what: str, why: str) -> KvcalcError:
+    return KvcalcError(f"{what} is not a readable safetensors file: {why}", hint="fetch it again, or size the config")
+
+
+def read_index(index: Mapping[str, Any], what: str) -> tuple[list[str], Stored | None]:
+    """The files of an index, and the total that it states (None: it states none).
+
+    Raises:
+        KvcalcError: a total that cannot be, file names that leave the folder, too many files.
+    """
+    files = index.get("weight_map", {})
+    names = sorted({name for name in files.values() if isinstance(name, str)}) if isinstance(files, dict) else []
+    bad = next((name for name in names if not name or "/" in name or "\\" in name or name.startswith(".")), None)
+    if bad is not None or len(names) > MOST_FILES:
+        raise KvcalcError(
+            f"{what} names impossible files{f': {bad[:60]!r}' if bad else ''}",
+            hint="fetch it again, or size the config",
+        )
+    metadata = index.get("metadata")
+    size = metadata.get("total_size") if isinstance(metadata, dict) else None
+    if isinstance(size, float) and size.is_integer():
+        size = int(size)
+    if size is None:
+        return names, None
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= LARGEST_TOTAL:
+        raise KvcalcError(
+            f"{what} states an impossible total_size: {str(size)[:40]}", hint="size the config.json by itself instead"
+        )
+    return names, Stored(size)
+
+
+def read_folder(folder: Path) -> tuple[Stored, str] | None:
+    """What the safetensors files of a local folder hold, and where that was read; None where there are none."""
+    index = folder / INDEX
+    if index.is_file():
+        names, stated = read_index(read_json(index, "index", LARGEST_INDEX), str(index))
+        if names and all((folder / name).is_file() for name in names):
+            return total(_local(folder / name) for name in names), f"headers of {len(names)} safetensors files"
+        return None if stated is None else (stated, str(index))
+    if (folder / SINGLE).is_file():
+        return _local(folder / SINGLE), f"header of {SINGLE}"
+    return None
+
+
+def _local(path: Path) -> Stored:
+    def read(start: int, length: int) -> bytes:
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read(length)
+
+    try:
+        return read_header(read, str(path))
+    except OSError as error:
+        raise KvcalcError(f"cannot read {path}: {error}", hint="check its permissions") from error
