@@ -123,6 +123,9 @@ class Recurrent(Frozen):
     heads: Count = 0  # heads the state divides into under tensor parallelism
     state_elements: Count = 0
     state_dtype: str | None = None  # what the config says; None: the engine's rule
+    groups: Count = 0  # Mamba-2: groups of B and C, repeated where tensor parallelism does not divide them
+    group_channels: Count = 0  # of conv_channels, those of one group
+    declared_conv_channels: Count = 0  # where a key declares another width than the heads have: engines plan by it
 
 
 Mixer = Annotated[

@@ -88,6 +88,7 @@ def mamba2(keys: Keys, hidden: int, prefix: str = "") -> Mixed:
     groups = keys.integer(*GROUPS, default=1) or 1
     inner = _inner(keys, hidden, heads)
     channels = inner + 2 * groups * state
+    declared = keys.integer("mamba_d_ssm")
     bias = keys.flag(*PROJECTION_BIAS)
     said = state_dtype(keys)
     tensors = matrix(f"{at}in_proj", inner + channels + heads, hidden, "columns", bias)
@@ -106,6 +107,9 @@ def mamba2(keys: Keys, hidden: int, prefix: str = "") -> Mixed:
         heads=heads,
         state_elements=inner * state,
         state_dtype=said,
+        groups=groups,
+        group_channels=2 * state,
+        declared_conv_channels=declared + 2 * groups * state if declared not in (None, inner) else 0,
     )
     return Mixed(mixer, tuple(tensors))
 

@@ -35,10 +35,14 @@ def state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment, mode
     """One layer's state on one rank.
 
     K − 1 convolution columns, and one more for each drafted token, in the model's dtype; the recurrent part in its own.
+    Groups of B and C that tensor parallelism does not divide are repeated until it does.
     """
     tp = deployment.tensor_parallel_size
-    columns = max(0, mixer.conv_kernel - 1 + deployment.num_speculative_tokens) if mixer.conv_kernel else 0
-    conv = mixer.conv_channels // tp * columns * element_bytes(model_dtype)
+    columns = mixer.conv_kernel - 1 + deployment.num_speculative_tokens if mixer.conv_kernel else 0
+    channels = mixer.declared_conv_channels or mixer.conv_channels
+    if mixer.groups % tp:
+        channels += (tp - mixer.groups) * mixer.group_channels
+    conv = channels // tp * columns * element_bytes(model_dtype)
     recurrent = mixer.state_elements // tp * element_bytes(state_dtype(mixer, model, deployment, model_dtype))
     return ceil(conv + recurrent)
 

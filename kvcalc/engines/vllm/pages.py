@@ -81,10 +81,8 @@ def mixer_pages(mixer: Mixer, cache_dtype: str, model_dtype: str, tp: int, block
     """The pages of one attention layer; a state is `hybrid.state_page`."""
     size = token_bytes(mixer, cache_dtype, model_dtype, tp)
     found: list[Page] = []
-    if isinstance(mixer, (Attention, LatentAttention, CrossAttention)):
+    if isinstance(mixer, CrossAttention) or (isinstance(mixer, Attention | LatentAttention) and mixer.owns_cache):
         found.append(_attention_page(mixer, ceil(size * block_size), block_size))
-    if isinstance(mixer, Attention) and not mixer.owns_cache:
-        return []
     indexer = mixer.indexer if isinstance(mixer, (Attention, LatentAttention)) else None
     if indexer is not None and indexer.owns_cache:
         # Beside a latent the index is always fp8; beside keys and values it is 16 bits wide.
@@ -94,15 +92,17 @@ def mixer_pages(mixer: Mixer, cache_dtype: str, model_dtype: str, tp: int, block
 
 
 def _attention_page(mixer: Attention | LatentAttention | CrossAttention, page_bytes: int, block_size: int) -> Page:
+    kind: Kind
+    shape: tuple[int, ...]
     if isinstance(mixer, LatentAttention):
-        width = mixer.kv_lora_rank + mixer.rope_head_dim
-        return Page(kind="latent", page_bytes=page_bytes, block_size=block_size, shape=(width,))
-    if isinstance(mixer, CrossAttention):
-        shape = (mixer.kv_heads, mixer.head_dim)
-        return Page(kind="cross", page_bytes=page_bytes, block_size=block_size, window=mixer.source_tokens, shape=shape)
-    shape = (mixer.kv_heads, mixer.head_dim, mixer.v_head_dim)
-    kind: Kind = "full" if mixer.window is None else "chunked" if mixer.chunked else "sliding"
-    return Page(kind=kind, page_bytes=page_bytes, block_size=block_size, window=mixer.window, shape=shape)
+        kind, window = "latent" if mixer.window is None else "sliding_latent", mixer.window
+        shape = (mixer.kv_lora_rank + mixer.rope_head_dim,)
+    elif isinstance(mixer, CrossAttention):
+        kind, window, shape = "cross", mixer.source_tokens, (mixer.kv_heads, mixer.head_dim)
+    else:
+        kind = "full" if mixer.window is None else "chunked" if mixer.chunked else "sliding"
+        window, shape = mixer.window, (mixer.kv_heads, mixer.head_dim, mixer.v_head_dim)
+    return Page(kind=kind, page_bytes=page_bytes, block_size=block_size, window=window, shape=shape)
 
 
 def refuse_unserved(mixer: Mixer) -> None:
