@@ -33,6 +33,13 @@ def test_sources_are_of_fields(gpu: GpuSpec) -> None:
 
 
 @each
+def test_a_card_database_is_no_source_for_what_it_does_not_hold(gpu: GpuSpec) -> None:
+    if gpu.sources["*"].what.startswith("TechPowerUp"):
+        assert {"usable_memory_bytes", "peak_flops", "gpus_per_node"} <= set(gpu.sources)
+        assert "links" in gpu.sources or not gpu.links
+
+
+@each
 def test_a_guess_is_not_said_with_confidence(gpu: GpuSpec) -> None:
     for source in gpu.sources.values():
         if source.what.startswith(("derived", "as the ", "half of", "recalled")):
