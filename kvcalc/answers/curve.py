@@ -75,7 +75,10 @@ def _powers(most: int | None) -> list[int]:
 
 def _point(deployed: Deployed, at: Point, context: int, fits: bool) -> CurvePoint:
     gpus = deployed.deployment.gpus
-    step = at.bound_s if at.estimate_s is None else at.estimate_s.value
+    cost, speed = at.bound.usd_per_million_output_tokens, at.bound.output_tokens_per_s
+    if at.estimate is not None:
+        price = at.estimate.usd_per_million_output_tokens
+        cost, speed = None if price is None else price.value, at.estimate.output_tokens_per_s.value
     return CurvePoint(
         gpu=deployed.gpu.name,
         tp=deployed.deployment.tensor_parallel_size,
@@ -86,12 +89,12 @@ def _point(deployed: Deployed, at: Point, context: int, fits: bool) -> CurvePoin
         intensity_flop_per_byte=at.flops / at.bytes,
         memory_time_s=at.memory_time_s,
         compute_time_s=at.compute_time_s,
-        bound_s=at.bound_s,
+        bound_s=at.bound.step_time_s,
         operator_bound_s=at.operator_bound_s,
         estimate_s=at.estimate_s,
-        output_tokens_per_s=at.output_tokens_per_s,
-        output_tokens_per_s_per_gpu=at.output_tokens_per_s / gpus,
-        output_tokens_per_s_per_user=1 / step,
-        usd_per_million_output_tokens=at.usd_per_million_output_tokens,
+        output_tokens_per_s=speed,
+        output_tokens_per_s_per_gpu=speed / gpus,
+        output_tokens_per_s_per_user=1 / at.best_step_s,
+        usd_per_million_output_tokens=cost,
         fits=fits,
     )

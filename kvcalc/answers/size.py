@@ -3,7 +3,7 @@
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
 from kvcalc.answers.question import Question
-from kvcalc.answers.speed import speed_of
+from kvcalc.answers.speed import point_of
 from kvcalc.catalog.gpus import all_gpus
 from kvcalc.engines import capacity
 from kvcalc.engines.memory_budget import ByteRange
@@ -30,7 +30,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
     """The answer for one GPU. `strict` makes a context above the model's maximum an error, as `check` needs it."""
     deployed = Deployed(question)
     point = deployed.operating_point(strict)
-    speed = speed_of(deployed, point.mean_context, point.batch) if point.batch else None
+    speed = point_of(deployed, point.mean_context, point.batch) if point.batch else None
     result = SizeResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,

@@ -1,13 +1,13 @@
 """`kvcalc step`: one decode step taken apart."""
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.lesson import lesson_step, working
 from kvcalc.answers.question import Question
+from kvcalc.answers.speed import Point, operators_of, point_of
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
-from kvcalc.formulas import step as formulas
-from kvcalc.reports.step import Intensity, MatmulThreshold, StepReport, StepResult
+from kvcalc.reports.step import Intensity, MatmulThreshold, OperatorRow, StepReport, StepResult
 from kvcalc.specs.model import ModelSpec, Tensor
+from kvcalc.timing.roofline import operator_bound, operator_limit
 
 
 def step(question: Question) -> StepReport:
@@ -16,41 +16,35 @@ def step(question: Question) -> StepReport:
     point = deployed.operating_point()
     if point.batch is None:
         raise KvcalcError("nothing fits, so there is no step", hint="give --batch to take a step apart all the same")
-    layout = deployed.deployment.layout
-    terms = lesson_step(
-        deployed.model, deployed.gpu, layout, point.batch, point.mean_context, deployed.cache_dtype, deployed.peak_flops
-    )
-    cache = terms.batch * terms.cache_bytes_per_sequence
-    ridge = matmul.ridge_point(terms.peak_flops, terms.bandwidth_bytes_per_s)
-    weight_share = formulas.share(terms.weight_bytes, terms.bytes)
+    at = point_of(deployed, point.mean_context, point.batch)
+    ridge = at.figure("ridge point")
+    weight_share = at.weight_bytes / at.bytes
     result = StepResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,
         gpus=deployed.deployment.gpus,
-        batch=point.batch,
-        context=point.mean_context,
-        bytes=terms.bytes,
-        weight_bytes=terms.weight_bytes,
-        cache_bytes=cache,
-        flops=terms.flops,
-        intensity_flop_per_byte=formulas.intensity(terms.flops, terms.bytes),
+        batch=at.batch,
+        context=at.context,
+        bytes=at.bytes,
+        weight_bytes=at.weight_bytes,
+        cache_bytes=at.cache_bytes,
+        flops=at.flops,
+        intensity_flop_per_byte=at.figure("intensity"),
         intensity=Intensity(
             weight_share=weight_share,
             cache_share=1 - weight_share,
-            weight_flop_per_byte=2 * terms.parameters * terms.batch / terms.weight_bytes,
-            cache_flop_per_byte=terms.attention_flops_per_sequence / terms.cache_bytes_per_sequence
-            if terms.cache_bytes_per_sequence
-            else 0.0,
+            weight_flop_per_byte=(at.flops - at.attention_flops) / at.weight_bytes,
+            cache_flop_per_byte=at.attention_flops / at.cache_bytes if at.cache_bytes else 0.0,
         ),
         ridge_flop_per_byte=ridge,
-        memory_time_s=terms.memory_time_s,
-        compute_time_s=terms.compute_time_s,
-        bound_s=terms.bound_s,
-        limit="memory" if terms.memory_time_s >= terms.compute_time_s else "compute",
-        operator_bound_s=None,
-        estimate_s=None,
-        output_tokens_per_s=point.batch * deployed.deployment.data_parallel_size / terms.bound_s,
-        operators=(),
+        memory_time_s=at.memory_time_s,
+        compute_time_s=at.compute_time_s,
+        bound_s=at.bound.step_time_s,
+        limit=at.bound.limit,
+        operator_bound_s=at.operator_bound_s,
+        estimate_s=at.estimate_s,
+        output_tokens_per_s=at.bound.output_tokens_per_s,
+        operators=_operators(deployed, at),
         matmul_thresholds=thresholds(deployed.model, ridge),
     )
     return StepReport(
@@ -59,14 +53,28 @@ def step(question: Question) -> StepReport:
             "gpu": deployed.gpu.name,
             **deployed.deployment.model_dump(mode="json"),
             "kv_cache_dtype": deployed.cache_dtype,
-            "batch": point.batch,
-            "context": point.mean_context,
+            "batch": at.batch,
+            "context": at.context,
         },
         result=result,
-        figures=working(terms, point.batch, deployed.deployment.data_parallel_size),
-        assumptions=question.assumptions,
+        figures=at.figures,
+        assumptions=(*question.assumptions, *deployed.gpu.assumptions, *at.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=point.warnings,
+    )
+
+
+def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
+    return tuple(
+        OperatorRow(
+            name=one.name,
+            count=one.count,
+            bytes=one.count * one.bytes,
+            flops=one.count * one.flops,
+            time_s=float(operator_bound(one, deployed.gpu, deployed.gpus_per_node)),
+            limit=operator_limit(one, deployed.gpu),
+        )
+        for one in operators_of(deployed, at.context, at.batch)
     )
 
 
