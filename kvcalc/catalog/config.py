@@ -15,6 +15,8 @@ from kvcalc.specs.model import ModelSpec
 # Where the text decoder of a model with more than text lives.
 NESTED = ("text_config", "llm_config", "language_config", "language_model_config")
 
+FLATTENED = ("attn_config", "ffn_config", "sparse_attention_config")
+
 
 def read_config(
     config: Mapping[str, object],
@@ -36,7 +38,7 @@ def read_config(
     family = root.text("model_type") or ""
     keys, model_type = _text_decoder(root, family)
     traits = traits_of(model_type)
-    keys = keys.with_defaults(defaults_of(model_type))
+    keys = _flat(keys.with_defaults(defaults_of(model_type)))
     hidden = keys.need("hidden_size", "n_embd", "d_model", "dim", "model_dim")
     vocab = keys.need("vocab_size", "padded_vocab_size")
     tied = root.flag("tie_word_embeddings") if root.given("tie_word_embeddings") else keys.flag("tie_word_embeddings")
@@ -61,8 +63,17 @@ def _text_decoder(root: Keys, family: str) -> tuple[Keys, str]:
     thinker = root.child("thinker_config") or root
     nested = thinker.child(*NESTED)
     if nested is None:
-        return root, family
+        return root, traits_of(family).text or family
     return nested, nested.text("model_type") or traits_of(family).text or family
+
+
+def _flat(keys: Keys) -> Keys:
+    """Keys of nested objects beside the rest: DBRX's and MPT's attention, MiniMax-M3's sparse attention."""
+    for name in FLATTENED:
+        nested = keys.child(name)
+        if nested is not None:
+            keys = keys.over({key: nested.raw(key) for key in nested.names()})
+    return keys
 
 
 def _dtype(root: Keys, keys: Keys) -> str:

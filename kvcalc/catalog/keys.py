@@ -72,6 +72,10 @@ class Keys:
         """Whether the config itself says one of these keys, be it null."""
         return any(name in self._values for name in names)
 
+    def known_to_say(self, name: str) -> bool:
+        """Whether the config says the key or its class declares it, be it null."""
+        return name in self._over or name in self._values or name in self._defaults
+
     def names(self) -> Iterable[str]:
         """Keys that the config says."""
         return (name for name in self._values if isinstance(name, str))
@@ -139,9 +143,9 @@ class Keys:
             raise self.error(names, value, "true or false")
         return value
 
-    def truth(self, name: str, default: bool = False) -> bool:
-        """Whether a key is on: true, a positive number, or anything else that is not null, false or nought."""
-        return self.raw(name, default=default) not in (None, False, 0, "")
+    def truth(self, name: str) -> bool:
+        """Whether a key is on: anything that is not absent, null, false, nought or empty."""
+        return self.raw(name) not in (None, False, 0, "")
 
     def number(self, *names: str, default: float | None = None, least: float = 0, most: float = 1e12) -> float | None:
         """A finite number between `least` and `most`, or None."""
@@ -164,6 +168,16 @@ class Keys:
         """A list of whole numbers, or None."""
         entries = self._entries(names)
         return None if entries is None else [self._whole(names, entry, least, most) for entry in entries]
+
+    def entry(self, name: str, index: int) -> int:
+        """One entry of a list of whole numbers, or the number itself where the config has one for all."""
+        self._read.add(name)
+        value = self._values.get(name, self._defaults.get(name))
+        if isinstance(value, list | tuple):
+            if index >= len(value):
+                raise KvcalcError(f"{self.path(name)} has no entry {index}", hint="correct it in the config")
+            value = value[index]
+        return 0 if value is None else self._whole((name,), value, 0, 10**8)
 
     def texts(self, *names: str) -> list[str] | None:
         """A list of texts, or None."""

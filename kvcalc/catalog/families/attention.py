@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kvcalc.catalog.families.plan import Layer
-from kvcalc.catalog.families.table import size, switch
+from kvcalc.catalog.families.expressions import size, switch
 from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
@@ -87,19 +87,20 @@ def attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[At
         indexer=_block_indexer(keys, layer) if layer.mixer == "indexed" else None,
     )
     tensors = [] if traits.attention_outside else attention_tensors(keys, traits, layer, heads, hidden)
-    return mixer, tensors, heads.scope()
+    scope = heads.scope()
+    if mixer.indexer is not None:
+        scope |= {"index_heads": mixer.indexer.heads, "index_dim": mixer.indexer.head_dim}
+    return mixer, tensors, scope
 
 
 def _block_indexer(keys: Keys, layer: Layer) -> Indexer:
     """Block-sparse attention over full keys and values (MiniMax-M3, Qwen's): one more key per token."""
-    nested = keys.child("sparse_attention_config")
-    keys = nested if nested is not None else keys
-    blocks = keys.integer("index_topk_blocks", "sparse_topk_blocks")
-    block = keys.integer("index_block_size", "sparse_block_size")
-    top_k = blocks * block if blocks and block else keys.need("index_topk", "sparse_topk")
+    blocks = keys.integer("sparse_topk_blocks", "index_topk_blocks")
+    block = keys.integer("sparse_block_size", "index_block_size")
+    top_k = blocks * block if blocks and block else keys.need("index_topk", "indexer_budget")
     return Indexer(
-        heads=keys.integer("index_n_heads", "sparse_index_heads", "sparse_num_index_heads") or 1,
-        head_dim=keys.need("index_head_dim", "sparse_index_dim"),
+        heads=keys.integer("sparse_num_index_heads", "index_n_heads", "indexer_n_heads") or 1,
+        head_dim=keys.need("sparse_index_dim", "index_head_dim", "indexer_head_dim"),
         top_k=top_k,
         owns_cache=layer.owns_index,
     )

@@ -6,7 +6,7 @@ from kvcalc.catalog.families.extras import extra_tensors
 from kvcalc.catalog.families.latent import latent
 from kvcalc.catalog.families.mlp import dense, moe
 from kvcalc.catalog.families.plan import Layer, read_plan
-from kvcalc.catalog.families.table import switch
+from kvcalc.catalog.families.expressions import switch
 from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
@@ -62,7 +62,7 @@ def _attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[M
 
 
 def _layer_norm(keys: Keys, traits: Traits, name: str, hidden: int) -> list[Tensor]:
-    name, _, when = name.partition("?")
+    name, _, when = name.partition(" if ")
     return norm(name, traits.norm, hidden) if not when or switch(keys, when) else []
 
 

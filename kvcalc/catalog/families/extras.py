@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kvcalc.catalog.families.table import size, switch
+from kvcalc.catalog.families.expressions import size, switch
 from kvcalc.catalog.families.traits import Extra, Traits
 from kvcalc.catalog.keys import Keys
 from kvcalc.specs.formats import BF16, FP32

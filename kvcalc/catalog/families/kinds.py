@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from kvcalc.catalog.families.table import size
+from kvcalc.catalog.families.expressions import size
 from kvcalc.catalog.families.traits import Pattern, Traits
 from kvcalc.catalog.keys import Keys
 from kvcalc.errors import KvcalcError
@@ -25,6 +25,12 @@ KINDS = {
 }  # fmt: skip
 _LETTERS = {"M": "recurrent", "*": "full", "-": "mlp", "E": "moe"}  # Nemotron-H's pattern
 _WINDOW_LETTERS = {"L": "sliding", "G": "full"}  # EXAONE-4's
+
+_NUMBERED = (
+    ("hybrid_layer_pattern", "sliding", "full"),
+    ("attn_type_list", "full", "recurrent"),
+    ("sparse_attention_freq", "indexed", "full"),
+)
 
 Rule = Callable[[Keys, int], list[str] | None]
 
@@ -127,8 +133,8 @@ def _letter(keys: Keys, key: str, known: dict[str, str], letter: str) -> str:
 
 
 def _numbers(keys: Keys, count: int) -> list[str] | None:
-    """Lists of ones and noughts: `hybrid_layer_pattern` (1: sliding), `attn_type_list` (1: softmax)."""
-    for key, one, nought in (("hybrid_layer_pattern", "sliding", "full"), ("attn_type_list", "full", "recurrent")):
+    """Lists of ones and noughts: which kind a one is, and which a nought."""
+    for key, one, nought in _NUMBERED:
         listed = keys.integers(key)
         if listed is not None:
             _enough(keys, key, listed, count)

@@ -2,7 +2,7 @@
 
 from kvcalc.catalog.families.attention import QUERY
 from kvcalc.catalog.families.plan import Layer
-from kvcalc.catalog.families.table import switch
+from kvcalc.catalog.families.expressions import switch
 from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys

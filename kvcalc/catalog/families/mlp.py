@@ -1,7 +1,7 @@
 """The MLP of a layer: dense, or a mixture of experts with shared ones."""
 
 from kvcalc.catalog.families.sparse import EXPERTS
-from kvcalc.catalog.families.table import size, switch
+from kvcalc.catalog.families.expressions import size, switch
 from kvcalc.catalog.families.tensors import linear, stacked
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
@@ -28,8 +28,11 @@ def dense(keys: Keys, traits: Traits, hidden: int) -> tuple[DenseMlp, list[Tenso
 
 
 def _width(keys: Keys, traits: Traits, hidden: int) -> int:
-    said = keys.integer(*traits.width, *WIDTH) or traits.width_factor * hidden or keys.need(*traits.width, *WIDTH)
-    width = said // traits.width_divisor
+    said = size(keys, traits.width, {"hidden": hidden}) or keys.integer(*WIDTH) or traits.width_factor * hidden
+    if not said and keys.has("ffn_proj_factor"):  # xLSTM: a factor of the hidden size, rounded up
+        multiple = keys.integer("ffn_round_up_to_multiple_of", default=64) or 1
+        said = -(-int((keys.number("ffn_proj_factor") or 0) * hidden) // multiple) * multiple
+    width = (said or keys.need(*WIDTH)) // traits.width_divisor
     if keys.flag("block_auto_adjust_ff_dim"):  # LFM2: two thirds, times a factor, rounded up
         factor = keys.number("block_ffn_dim_multiplier", default=1.0) or 1.0
         multiple = keys.integer("block_multiple_of", default=256) or 1

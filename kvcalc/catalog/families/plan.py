@@ -1,11 +1,11 @@
 """Which layer is what: mixer, MLP, whose cache it reads, and what it says otherwise than the rest."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvcalc.catalog.families.kinds import listed_length, read_kinds
 from kvcalc.catalog.families.sharing import indexers, owners
 from kvcalc.catalog.families.sparse import mlp_kinds
+from kvcalc.catalog.families.expressions import size, switch
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
 
@@ -93,9 +93,12 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
         if other is not None:
             said.update({name: other.raw(name) for name in ("num_attention_heads", "num_attention_groups", "head_dim")
                          if other.has(name)})  # fmt: skip
-    for_kind: Mapping[str, str] = traits.sliding_keys if mixer == "sliding" else traits.full_keys
-    if mixer != "none":
-        said.update({name: keys.raw(key) for name, key in for_kind.items() if keys.has(key)})
+    for text in traits.full_keys if mixer == "full" else traits.sliding_keys if mixer == "sliding" else ():
+        pair, _, when = text.partition(" if ")
+        name, _, value = pair.partition(" = ")
+        if not when or switch(keys, when):
+            said[name] = size(keys, value) or None
+    said.update({name: keys.entry(name, 0) for name in traits.first_entries if isinstance(keys.raw(name), list)})
     for name in PER_LAYER:
         for key in (f"{name}_per_layer", name):
             listed = keys.raw(key)
@@ -104,9 +107,10 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
     if not owns and keys.flag("use_double_wide_mlp"):
         said["intermediate_size"] = 2 * keys.need("intermediate_size")
     each = keys.child("per_layer_config")
-    own = each.child(str(layer)) if each is not None else None
-    if own is not None:
-        said.update({name: own.raw(name) for name in own.names()})
+    for name in each.names() if each is not None else ():
+        own = each.child(name) if name.isdecimal() and int(name[:9]) == layer else None
+        if own is not None:
+            said.update({key: own.raw(key) for key in own.names()})
     return said
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kvcalc.catalog.families.table import size
+from kvcalc.catalog.families.expressions import size
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
 from kvcalc.errors import KvcalcError
@@ -17,7 +17,7 @@ def mlp_kinds(keys: Keys, traits: Traits, kinds: Sequence[str]) -> list[str]:
     count = len(kinds)
     if traits.bare:
         return [{"mlp": "dense", "moe": "moe"}.get(kind, "none") for kind in kinds]
-    if keys.raw("enable_moe_block") is False:
+    if keys.raw("enable_moe_block") is False or keys.raw("is_moe") is False:
         return ["dense"] * count
     listed = keys.texts("mlp_layer_types")
     if listed is not None and len(listed) >= count:

@@ -1,16 +1,12 @@
-"""What a model_type says that its keys cannot: names of tensors, norms, biases, patterns. The data is in *.toml here."""
+"""What a model_type says that its keys cannot: names of tensors, norms, biases, patterns. The *.toml hold the data."""
 
 from typing import Literal
 
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.model import Category, Split
 
-# Fixed, or the key that says it. "!key": its opposite; "key:true": with what an absent one means; "key=2": has this
-# value; "a&b": both.
-Switch = bool | str
-# A number, or names: "heads*head_dim", "hidden", any key of the config; "key:6" with its default, "a+b" a sum,
-# "a|b" the first that is not nought.
-Size = int | str
+Switch = bool | str  # fixed, or an expression in the config's keys: see expressions.py
+Size = int | str  # a number, or an expression in sizes and keys
 
 
 class Extra(Frozen):
@@ -44,9 +40,12 @@ class Traits(Frozen):
     """How a family names and shapes its tensors. The defaults are Llama's."""
 
     like: str = ""  # start from another family's traits
-    text: str = ""  # model_type of a nested text config that does not say its own
+    text: str = ""  # model_type of its text decoder, where the nested config does not say its own
+    nested: str = "model.language_model"  # where the decoder's tensors stand beside towers
     known: bool = True  # False: taken for a model_type that kvcalc has not met
     refuse: str = ""  # why kvcalc does not answer for it
+
+    first_entries: tuple[str, ...] = ()  # keys that hold a list whose first entry is the text decoder's
 
     layers: str = "model.layers"
     embedding: str = "model.embed_tokens"
@@ -79,8 +78,8 @@ class Traits(Frozen):
     gate_name: str = "gate_proj"
     gate_when: Switch = True
     value_is_key: Switch = False  # full layers have no v_proj of their own: values are made from k_proj
-    full_keys: dict[str, str] = {}  # keys that say otherwise for full layers: {"head_dim": "global_head_dim"}
-    sliding_keys: dict[str, str] = {}
+    full_keys: tuple[str, ...] = ()  # what full layers have otherwise: "head_dim=global_head_dim", "?switch" may follow
+    sliding_keys: tuple[str, ...] = ()
     shared_kv_tensors: bool = True  # layers that read another layer's cache still have k_proj and v_proj
 
     pattern: Pattern | None = None
@@ -98,7 +97,7 @@ class Traits(Frozen):
     mlp_gate_up: str = ""  # gate and up in one tensor
     gated: Switch = True
     mlp_bias: Switch = "mlp_bias"
-    width: tuple[str, ...] = ()  # keys of the dense MLP's width before the usual ones
+    width: Size = 0  # the dense MLP's width, where it is not under the usual keys
     width_factor: int = 0  # width = factor × hidden where no key says it
     width_divisor: int = 1  # the key counts gate and up together
     bare: bool = False  # a layer is one mixer or one MLP, never both
@@ -119,6 +118,7 @@ class Traits(Frozen):
     shared: str = "shared_experts"  # "/name": beside the experts' module, not in it
     shared_width: Size | None = None
     shared_gate: str = ""  # a gate on the shared expert: one row
+    twice: bool = False  # a layer is two attentions and two dense MLPs beside its experts (LongCat)
     always_moe: bool = False  # every layer is a mixture, whatever keys say
     beside: bool = False  # a dense MLP of its own beside the experts of a layer
 
