@@ -25,8 +25,15 @@ from kvcalc.specs.model import (
 
 ONE_GPU = Layout()
 CACHE_DTYPES = ("bf16", "fp16", "fp32", "fp8", "int8", "int4", "nvfp4")
-# Bytes per element of a cache dtype with its per-group scales: nvfp4 keeps one fp8 scale for 16 elements.
-_CACHE_BYTES = {"nvfp4": 0.5 + 1 / 16}
+# Bytes per element of cache types that keep scales: nvfp4 one of fp8 for 16 elements, mxfp8 one byte for 32; GGML's
+# types one (q4_1, q5_1: two) of 16 bits for 32. The packed latents are 656 and 352 B for 576 elements.
+_CACHE_BYTES = {
+    "nvfp4": 0.5 + 1 / 16, "mxfp8": 1 + 1 / 32,
+    "fp8_ds_mla": 656 / 576, "nvfp4_ds_mla": 352 / 576,
+    "fp8_per_token_head": 1, "int8_per_token_head": 1, "int4_per_token_head": 0.5,
+    "f32": 4, "f16": 2, "q8_0": 34 / 32, "q5_1": 24 / 32, "q5_0": 22 / 32, "q4_1": 20 / 32, "q4_0": 18 / 32,
+    "iq4_nl": 18 / 32,
+}  # fmt: skip
 
 
 class CacheGroup(Frozen):

@@ -1,11 +1,10 @@
 """How a real engine spends its memory."""
 
-from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.layout import pipeline_stages, rank_weights
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.weights import mtp_weight_bytes, stored_bytes, weight_bytes
-from kvcalc.engines import ideal, vllm
-from kvcalc.engines.capacity import Capacity, length_of, tightest
+from kvcalc.engines import ideal, llamacpp, sglang, trtllm, vllm
+from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.dtypes import cache_dtype, engine_dtype
 from kvcalc.engines.memory_loaded import loaded_weight_extra
 from kvcalc.errors import KvcalcError
@@ -22,12 +21,14 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
     check_layout(model, deployment.layout)
     stages = pipeline_stages(model, deployment.pipeline_parallel_size)
     if deployment.engine == "ideal":
-        length, dtype = length_of(model, deployment), cache_dtype(model, deployment)
-        profiles = [cache_profile(model, dtype, layout=deployment.layout, layers=stage) for stage in stages]
-        return tightest([ideal.capacity(profile, pool_bytes, length) for profile in profiles])
+        return ideal.capacity(model, deployment, pool_bytes, stages)
     if deployment.engine == "vllm":
         return vllm.capacity(model, deployment, pool_bytes, stages)
-    raise KvcalcError(f"engine {deployment.engine!r} has no capacity rule yet", hint="use --engine vllm or ideal")
+    if deployment.engine == "sglang":
+        return sglang.capacity(model, deployment, pool_bytes, stages)
+    if deployment.engine == "trtllm":
+        return trtllm.capacity(model, deployment, pool_bytes, stages)
+    return llamacpp.capacity(model, deployment, pool_bytes, stages)
 
 
 def loaded_weight_bytes(model: ModelSpec, deployment: Deployment) -> int:

@@ -4,7 +4,6 @@ A pool is cut into equal blocks. A sequence takes some blocks from each pool, by
 share it; it fits while every pool has them. vLLM has one pool, SGLang up to three (full, sliding, state).
 """
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from kvcalc.specs.base import Frozen
@@ -26,17 +25,25 @@ class Group(Frozen):
     most_tokens: int | None = None  # what a window (and the tokens in flight beside it) can ever keep
     extra_blocks: int = 0  # a window rarely starts at a block's first token
     fixed_blocks: int = 0  # state, whatever the length
+    weight: int = 1  # blocks of the pool that one of this group's blocks takes
+    token_bytes: float = 0  # one more token in all layers, on one GPU of the fullest stage
+    window: int | None = None  # attention's own; tokens beyond it replace others
 
     def blocks(self, context: int) -> int:
         if self.block_size is None:
-            return self.fixed_blocks
+            return self.weight * self.fixed_blocks
         tokens = context if self.most_tokens is None else min(context, self.most_tokens)
-        return self.fixed_blocks + -(-tokens // self.block_size) + self.extra_blocks
+        return self.weight * (self.fixed_blocks - (-tokens // self.block_size) + self.extra_blocks)
+
+    def growth(self, context: int) -> float:
+        """Bytes that one more token adds at this context."""
+        return self.token_bytes if self.window is None or context < self.window else 0
 
 
 class Pool(Frozen):
     """`num_blocks` equal blocks, of which `unusable_blocks` are never given to a sequence."""
 
+    name: str = "cache"
     num_blocks: int
     block_bytes: int  # of all layers, padding included
     groups: tuple[Group, ...]
@@ -75,8 +82,7 @@ class Capacity(Frozen):
     pool_bytes: int  # given, per GPU of the fullest rank
     kv_cache_size_tokens: int | None  # as the engine prints it; None: the model keeps nothing per token
     max_model_len: int | None = None
-    rule: str = ""  # which printing rule, and the versions it holds for
-    rounding: str = ""  # what the engine adds to the mathematics, in words
+    rule: str = ""  # what the printed tokens are, and in which versions
 
     @property
     def num_blocks(self) -> int:
@@ -94,12 +100,13 @@ class Capacity(Frozen):
 
     @property
     def used_bytes(self) -> int:
+        """Of `pool_bytes`, what whole blocks fill."""
         return sum(pool.num_blocks * pool.block_bytes for pool in self.pools)
 
     def max_concurrency(self, max_model_len: int | None = None) -> float | None:
         """Sequences of max_model_len that fit, fractions counted, as engines print it; None: no limit."""
-        length = max_model_len or self.max_model_len
-        found = [pool.concurrency(length or 1) for pool in self.pools]
+        length = max_model_len or self.max_model_len or 1
+        found = [pool.concurrency(length) for pool in self.pools]
         return min((float(one) for one in found if one is not None), default=None)
 
     def max_batch(self, context: int) -> int | None:
@@ -112,6 +119,11 @@ class Capacity(Frozen):
         length = max_model_len or self.max_model_len or 1
         return sum(pool.needed_bytes(length) for pool in self.pools)
 
+    def bytes_per_token(self, context: int) -> float:
+        """Bytes per GPU that one more token adds at this context, in the engine's own layout."""
+        found = sum(group.growth(context) for pool in self.pools for group in pool.groups)
+        return int(found) if float(found).is_integer() else found
+
     def estimated_max_model_len(self, limit: int) -> int:
         """The longest single sequence that fits, at most `limit`; 0: none. Found by halving, as vLLM does."""
         low, high = 0, limit
@@ -122,16 +134,6 @@ class Capacity(Frozen):
             else:
                 high = middle - 1
         return low
-
-
-def tightest(stages: Sequence[Capacity]) -> Capacity:
-    """Of the pipeline's stages, the one whose pool holds the least: every rank takes the minimum of blocks."""
-
-    def held(one: Capacity) -> float:
-        concurrency = one.max_concurrency()
-        return float("inf") if concurrency is None else concurrency
-
-    return min(stages, key=held)
 
 
 def length_of(model: ModelSpec, deployment: Deployment) -> int | None:

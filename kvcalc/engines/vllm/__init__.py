@@ -19,11 +19,12 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     rules = rules_of(deployment.engine_version)
     groups = grouped(model_layers(model, deployment, rules), rules.widest_group)
     # The stage whose part of a block is the largest has the fewest blocks.
-    block_bytes = max((_block_bytes(groups, stage) for stage in stages), default=0)
+    fullest = max(stages, key=lambda stage: _block_bytes(groups, stage))
+    block_bytes = _block_bytes(groups, fullest)
     pool = Pool(
         num_blocks=pool_bytes // block_bytes if block_bytes else 0,
         block_bytes=block_bytes,
-        groups=tuple(_taken(group, deployment, rules) for group in groups),
+        groups=tuple(_taken(group, fullest, deployment, rules) for group in groups),
         unusable_blocks=1,
         held_back_blocks=1 if rules.holds_null_block else 0,
         needs_padding=rules.needs_padding,
@@ -53,10 +54,8 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list
     recurrent = [mixer for mixer in mixers if isinstance(mixer, Recurrent)]
     state = max((state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
     default = LATENT_BLOCK if any(isinstance(mixer, LatentAttention) for mixer in mixers) else BLOCK
-    block = block_of(mixers, deployment.block_size or default, state, dtype, model_dtype, tp)
-    pages = [
-        [] if isinstance(mixer, Recurrent) else mixer_pages(mixer, dtype, model_dtype, tp, block) for mixer in mixers
-    ]
+    block = block_of(mixers, deployment.block_size or default, state, dtype, tp)
+    pages = [[] if isinstance(mixer, Recurrent) else mixer_pages(mixer, dtype, tp, block) for mixer in mixers]
     widest = max((page.page_bytes for found in pages for page in found), default=0)
     layers: list[Layer] = []
     for (index, _), mixer, found in zip(every, mixers, pages, strict=True):
@@ -93,8 +92,8 @@ def in_flight_tokens(deployment: Deployment, rules: Rules) -> int:
     return batch * (deployment.pipeline_parallel_size + 1) if rules.reserves_batches else batch
 
 
-def _taken(group: LayerGroup, deployment: Deployment, rules: Rules) -> Group:
-    """What one sequence takes of a group."""
+def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rules: Rules) -> Group:
+    """What one sequence takes of a group, and how the stage's part of it grows."""
     page = group[0][1]
     spread = deployment.decode_context_parallel_size if page.kind in GROWS_WITHOUT_END else 1
     fields: dict[str, object] = {"kind": page.kind, "layers": len(group), "page_bytes": page.page_bytes}
@@ -108,6 +107,8 @@ def _taken(group: LayerGroup, deployment: Deployment, rules: Rules) -> Group:
     else:
         assert page.block_size is not None
         fields["block_size"] = page.block_size * spread
+        held = sum(page.page_bytes for index, page in group if index in stage)
+        fields |= {"token_bytes": held / page.block_size / spread, "window": page.window}
     if page.kind in ("sliding", "sliding_latent"):
         assert page.window is not None
         fields |= {"most_tokens": page.window - 1 + in_flight_tokens(deployment, rules), "extra_blocks": 1}

@@ -57,10 +57,10 @@ def aligned_block(block_size: int, state: int, attention: float, has_latent: boo
     return max(block_size, align * ceil(state / (align * attention)))
 
 
-def block_of(mixers: Iterable[Mixer], block_size: int, state: int, cache_dtype: str, model_dtype: str, tp: int) -> int:
+def block_of(mixers: Iterable[Mixer], block_size: int, state: int, cache_dtype: str, tp: int) -> int:
     """The block size of the whole model: `block_size` where nothing has a state."""
     every = list(mixers)
-    attention = max((token_bytes(mixer, cache_dtype, model_dtype, tp) for mixer in every), default=0)
+    attention = max((token_bytes(mixer, cache_dtype, tp) for mixer in every), default=0)
     if not state or not attention:
         return block_size
     return aligned_block(block_size, state, attention, any(isinstance(mixer, LatentAttention) for mixer in every))

@@ -65,7 +65,7 @@ def index_bytes(indexer: Indexer) -> int:
     return indexer.head_dim + ceil(indexer.head_dim / INDEX_SCALE_BLOCK) * 4
 
 
-def token_bytes(mixer: Mixer, cache_dtype: str, model_dtype: str, tp: int) -> float:
+def token_bytes(mixer: Mixer, cache_dtype: str, tp: int) -> float:
     """Bytes of one token in one layer on one rank, without its indexer."""
     if isinstance(mixer, LatentAttention):
         return latent_bytes(mixer, cache_dtype)
@@ -77,9 +77,9 @@ def token_bytes(mixer: Mixer, cache_dtype: str, model_dtype: str, tp: int) -> fl
     return 0
 
 
-def mixer_pages(mixer: Mixer, cache_dtype: str, model_dtype: str, tp: int, block_size: int) -> list[Page]:
+def mixer_pages(mixer: Mixer, cache_dtype: str, tp: int, block_size: int) -> list[Page]:
     """The pages of one attention layer; a state is `hybrid.state_page`."""
-    size = token_bytes(mixer, cache_dtype, model_dtype, tp)
+    size = token_bytes(mixer, cache_dtype, tp)
     found: list[Page] = []
     if isinstance(mixer, CrossAttention) or (isinstance(mixer, Attention | LatentAttention) and mixer.owns_cache):
         found.append(_attention_page(mixer, ceil(size * block_size), block_size))
