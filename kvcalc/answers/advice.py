@@ -1,0 +1,223 @@
+"""What would make it fit, double the batch, or cut the cost: each change is put through the whole calculation."""
+
+from typing import Any, NamedTuple
+
+from kvcalc.answers.deployed import Deployed, OperatingPoint
+from kvcalc.answers.question import stored_as
+from kvcalc.errors import KvcalcError
+from kvcalc.reports.size import Advice
+from kvcalc.units import GIB, format_bytes, format_count, format_usd
+
+WORTH_SAYING = 1.05  # a change that gives less is noise
+MOST = 6
+USUAL_SHARE = 0.95  # of the card's memory; above it, little is left for what no profile run sees
+USUAL_SEQUENCES = 256  # what vLLM admits on smaller cards; more only costs memory for logits
+
+
+class Change(NamedTuple):
+    """One thing to do otherwise, as it would be typed."""
+
+    flag: str
+    update: dict[str, Any]
+
+
+class Outcome(NamedTuple):
+    fits: bool
+    tokens: int | None
+    batch: int | None  # whole sequences at the context
+    pool: int | None
+    usd: float | None  # per million output tokens
+
+
+def advice(deployed: Deployed, point: OperatingPoint, measured_pool: int | None = None) -> tuple[Advice, ...]:
+    """Changes worth making, the strongest first.
+
+    Args:
+        deployed: the deployment as it is.
+        point: the batch and context that the figures are for.
+        measured_pool: bytes per GPU that a log says were available; a change then moves the measured pool by what
+            the prediction moves.
+    """
+    now = _outcome(deployed, point, measured_pool)
+    if now.pool is None:
+        return ()
+    outcomes = [(change, _changed(deployed, change, point, measured_pool)) for change in _changes(deployed)]
+    tried = [(change, outcome) for change, outcome in outcomes if outcome is not None]
+    twice = 2 * deployed.deployment.tensor_parallel_size
+    found = _shorter(deployed, point, now)
+    if now.fits:
+        found += _to_hold_more([one for one in tried if _gpus(one[0]) <= twice], now, point)
+    else:
+        found += _to_fit(tried, point)
+    found += _to_cost_less(tried, now)
+    return tuple(found[:MOST])
+
+
+def _outcome(deployed: Deployed, point: OperatingPoint, measured_pool: int | None) -> Outcome:
+    held = deployed.capacity
+    if measured_pool is not None:
+        deployed = _with(deployed, {"kv_memory_bytes": max(0, measured_pool)})
+        held = deployed.capacity
+    usd = None
+    if held is not None and measured_pool is None:
+        usd = _usd(deployed, point)
+    return Outcome(
+        fits=deployed.unfit_reason(point) is None,
+        tokens=held.kv_cache_size_tokens if held else None,
+        batch=held.max_batch(point.context) if held else None,
+        pool=deployed.pool_bytes,
+        usd=usd,
+    )
+
+
+def _with(deployed: Deployed, update: dict[str, Any]) -> Deployed:
+    """The same question with another deployment."""
+    deployment = deployed.deployment.model_copy(update=update)
+    model = stored_as(deployed.model, deployment) if "quantization" in update else deployed.model
+    return Deployed(deployed.question.model_copy(update={"deployment": deployment, "model": model}))
+
+
+def _changed(deployed: Deployed, change: Change, point: OperatingPoint, measured_pool: int | None) -> Outcome | None:
+    """None where the change is not possible: heads that do not divide, an unknown format."""
+    try:
+        other = _with(deployed, change.update)
+        if measured_pool is None:
+            return _outcome(other, other.operating_point(), None)
+        if other.pool_bytes is None or deployed.budget.pool is None or other.budget.pool is None:
+            return None
+        moved = measured_pool + other.budget.pool.value - deployed.budget.pool.value
+        return _outcome(other, point, moved)
+    except KvcalcError:
+        return None
+
+
+def _usd(deployed: Deployed, point: OperatingPoint) -> float | None:
+    """Cost at the batch that this deployment would run; the estimate's where there is one."""
+    from kvcalc.answers.speed import point_of
+
+    here = deployed.operating_point()
+    if not here.batch:
+        return None
+    speed = point_of(deployed, point.mean_context, here.batch)
+    estimate = speed.estimate.usd_per_million_output_tokens if speed.estimate else None
+    return estimate.value if estimate else speed.bound.usd_per_million_output_tokens
+
+
+def _changes(deployed: Deployed) -> list[Change]:
+    """What can be changed at all, the easiest first."""
+    deployment, budget = deployed.deployment, deployed.budget
+    found: list[Change] = []
+    if deployed.cache_dtype in ("bf16", "fp16", "fp32") and deployment.engine != "ideal":
+        found.append(Change("--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}))
+    if deployment.engine == "vllm" and deployment.kv_memory_bytes is None:
+        taken = {one.name: one.value for one in budget.assumptions}
+        sequences = deployment.max_num_seqs or taken.get("max_num_seqs")
+        in_sampler = budget.activation is not None and budget.activation.phase == "sampler"
+        if in_sampler and isinstance(sequences, int) and sequences > USUAL_SEQUENCES:
+            found.append(Change(f"--max-num-seqs {USUAL_SEQUENCES}", {"max_num_seqs": USUAL_SEQUENCES}))
+        if budget.graphs_charged and budget.graphs.value:
+            found.append(Change("--enforce-eager", {"enforce_eager": True}))
+        share = deployment.gpu_memory_utilization or taken.get("gpu_memory_utilization")
+        higher = _highest_share(deployed)
+        if isinstance(share, float) and higher > share:
+            found.append(Change(f"--gpu-memory-utilization {higher:.2f}", {"gpu_memory_utilization": higher}))
+    if deployed.model.quantization is None and deployment.quantization is None:
+        found.append(Change("--quantization fp8", {"quantization": "fp8"}))
+    wider = deployment.tensor_parallel_size
+    while (wider := 2 * wider) * deployment.pipeline_parallel_size <= deployed.gpus_per_node:
+        found.append(Change(f"--tensor-parallel-size {wider}", {"tensor_parallel_size": wider}))
+    return found
+
+
+def _highest_share(deployed: Deployed) -> float:
+    """The largest usual share, in hundredths, that the card can hold with what is beside it."""
+    budget = deployed.budget
+    beside = budget.initial_use.high + (0 if budget.graphs_charged else budget.graphs.high)
+    return min(USUAL_SHARE, int(100 * (1 - beside / budget.total)) / 100)
+
+
+def _shorter(deployed: Deployed, point: OperatingPoint, now: Outcome) -> list[Advice]:
+    """A length that fits, where one sequence of max_model_len does not."""
+    length = deployed.max_model_len
+    if length is None or not now.pool or now.pool <= 0 or deployed.deployment.engine == "ideal":
+        return []
+    held = _with(deployed, {"kv_memory_bytes": now.pool}).capacity
+    if held is None or (held.max_concurrency(length) or 1) >= 1:
+        return []
+    longest = held.estimated_max_model_len(length)
+    if longest <= 0:
+        return []
+    return [
+        Advice(
+            change=f"--max-model-len {longest}",
+            effect=f"max_model_len up to {format_count(longest)} fits",
+            goal="fit",
+        )
+    ]
+
+
+def _gpus(change: Change) -> int:
+    return int(change.update.get("tensor_parallel_size", 0))
+
+
+def _to_fit(tried: list[tuple[Change, Outcome]], point: OperatingPoint) -> list[Advice]:
+    """Every change that makes it fit; of more GPUs, the fewest."""
+    fitting = [(change, outcome) for change, outcome in tried if outcome.fits]
+    fewest = min((_gpus(change) for change, _ in fitting if _gpus(change)), default=0)
+    return [
+        Advice(
+            change=change.flag,
+            effect=f"then it fits: {_count(outcome.tokens)} tokens, {_sequences(outcome.batch, point.context)}",
+            goal="fit",
+        )
+        for change, outcome in fitting
+        if _gpus(change) in (0, fewest)
+    ]
+
+
+def _to_hold_more(tried: list[tuple[Change, Outcome]], now: Outcome, point: OperatingPoint) -> list[Advice]:
+    ranked = []
+    for change, outcome in tried:
+        ratio = _ratio(outcome.tokens, now.tokens) or _ratio(outcome.batch, now.batch)
+        if ratio is not None and ratio >= WORTH_SAYING:
+            ranked.append((ratio, change, outcome))
+    ranked.sort(key=lambda one: -one[0])
+    return [
+        Advice(change=change.flag, effect=_more(ratio, outcome, now, point), goal="batch")
+        for ratio, change, outcome in ranked
+    ]
+
+
+def _more(ratio: float, outcome: Outcome, now: Outcome, point: OperatingPoint) -> str:
+    said = f"{ratio:.1f}× the tokens: {_count(outcome.tokens)} instead of {_count(now.tokens)}"
+    if outcome.batch != now.batch and now.batch is not None:
+        said += f"; {_sequences(outcome.batch, point.context)} instead of {_count(now.batch)}"
+    freed = (outcome.pool or 0) - (now.pool or 0)
+    return said + (f"; {format_bytes(freed)} more per GPU" if freed > 0.05 * GIB else "")
+
+
+def _to_cost_less(tried: list[tuple[Change, Outcome]], now: Outcome) -> list[Advice]:
+    if now.usd is None:
+        return []
+    cheaper = [(outcome.usd, change) for change, outcome in tried if outcome.fits and outcome.usd is not None]
+    cheaper = sorted((usd, change) for usd, change in cheaper if usd * WORTH_SAYING <= now.usd)
+    return [
+        Advice(
+            change=change.flag,
+            effect=f"{format_usd(usd)} per million output tokens instead of {format_usd(now.usd)}",
+            goal="cost",
+        )
+        for usd, change in cheaper[:2]
+    ]
+
+
+def _ratio(new: int | None, old: int | None) -> float | None:
+    return new / old if new is not None and old else None
+
+
+def _sequences(number: int | None, context: int) -> str:
+    return f"{_count(number)} sequence{'' if number == 1 else 's'} of {format_count(context)}"
+
+
+def _count(value: int | None) -> str:
+    return "any number of" if value is None else format_count(value)
