@@ -208,14 +208,28 @@ class Repo:
 
     def _header(self, filename: str) -> Stored:
         try:
-            return read_header(partial(self.read_range, filename), f"{filename} of {self.name}")
+            return read_header(partial(self._range, filename), f"{filename} of {self.name}")
         except (KvcalcError, self._errors.EntryNotFoundError):
             raise
         except Exception as error:
             raise self._explained(error, filename) from error
 
-    def read_range(self, filename: str, start: int, length: int) -> bytes:
-        """Some bytes of a file. A server that ignores the range and sends it all is read only as far as needed."""
+    def read(self, filename: str, start: int, length: int) -> bytes:
+        """Some bytes of a file, by a range request.
+
+        Raises:
+            KvcalcError: no such file, no network, or no answer in time.
+        """
+        if self.offline:
+            raise KvcalcError(f"the header of {filename} needs the network, which is switched off (HF_HUB_OFFLINE)",
+                              hint="unset HF_HUB_OFFLINE, or give a local file")  # fmt: skip
+        try:
+            return self._range(filename, start, length)
+        except Exception as error:
+            raise self._explained(error, filename) from error
+
+    def _range(self, filename: str, start: int, length: int) -> bytes:
+        """The bytes. A server that ignores the range and sends it all is read only as far as needed."""
         headers = self._utils.build_hf_headers(library_name=LIBRARY)
         headers |= {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
         session = self._utils.get_session()

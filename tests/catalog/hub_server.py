@@ -5,7 +5,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
@@ -107,10 +107,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("X-Repo-Commit", commit)
         self.end_headers()
         if body:
-            try:
+            with suppress(OSError):  # the client has read enough
                 self.wfile.write(part if cut is None else part[:cut])
-            except OSError:
-                pass  # the client has read enough
         if cut is not None:
             self.close_connection = True
 
@@ -143,10 +141,8 @@ def trickle(handler: Handler) -> None:
     handler.send_header("X-Repo-Commit", COMMIT)
     handler.end_headers()
     if handler.command == "GET":
-        try:
+        with suppress(OSError):
             for byte in data:
                 handler.wfile.write(bytes([byte]))
                 handler.wfile.flush()
                 time.sleep(0.05)
-        except OSError:
-            pass

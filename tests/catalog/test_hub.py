@@ -1,6 +1,5 @@
 """The Hub over real HTTP, against a server on localhost: what is found, and each way of not finding it."""
 
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from huggingface_hub import constants
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 
+from .gguf_bytes import decoder, gguf
 from .hub_server import COMMIT, Handler, Hub, safetensors_file, serve, slow, trickle
 
 TOKEN = "hf_secretsecretsecretsecretsecret"
@@ -278,3 +278,18 @@ def test_no_code_of_a_repository_runs(hub: Hub) -> None:
     hub.add("org/tiny", "evil.py", b"raise SystemExit('ran')")
     load_model("org/tiny")
     assert not [seen for seen in hub.seen if seen.path.endswith(".py")]
+
+
+def test_a_gguf_by_its_header(hub: Hub) -> None:
+    metadata, tensors = decoder(2)
+    data = gguf(metadata, tensors) + bytes(5 * 2**20)
+    hub.add("org/quants", "m-Q4_K_M.gguf", data)
+    hub.add("org/quants", "mmproj-F16.gguf", b"")
+    model = load_model("org/quants")
+    assert model.layers == 2
+    assert max(int(seen.range.split("-")[1]) for seen in hub.seen if seen.range) < len(data) // 2
+    hub.add("org/quants", "m-Q8_0.gguf", data)
+    assert "2 GGUF files" in refused("org/quants").message
+    assert load_model("org/quants:q8_0").name == "org/quants/m-Q8_0.gguf"
+    assert load_model("org/quants/m-Q8_0.gguf").layers == 2
+    assert "Q2_K" in refused("org/quants:Q2_K").message
