@@ -83,6 +83,7 @@ class Capacity(Frozen):
     kv_cache_size_tokens: int | None  # as the engine prints it; None: the model keeps nothing per token
     max_model_len: int | None = None
     rule: str = ""  # what the printed tokens are, and in which versions
+    rounding: str = ""  # what the engine adds to the mathematics, in words
 
     @property
     def num_blocks(self) -> int:

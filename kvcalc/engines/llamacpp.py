@@ -34,6 +34,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
         kv_cache_size_tokens=tokens,
         max_model_len=length,
         rule="cells of all streams: pool × n_ctx / bytes of one stream",
+        rounding=f"cells in multiples of {CELLS}, windows with a micro-batch beside them, states in float32",
     )
 
 

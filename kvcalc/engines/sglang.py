@@ -60,7 +60,19 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
         kv_cache_size_tokens=tokens,
         max_model_len=length_of(model, deployment),
         rule="max_total_num_tokens: slots of the layers that grow without end",
+        rounding=_rounding(page, bool(full and sliding), state, deployment),
     )
+
+
+def _rounding(page: int, windowed: bool, state: int, deployment: Deployment) -> str:
+    said = [f"pages of {page} token{'s' if page > 1 else ''}"]
+    if windowed:
+        said.append(f"{float(SLIDING_SHARE)} windowed slots for each full one")
+    if state:
+        said.append(
+            f"{float(STATE_SHARE)} bytes of state for each of cache, {states_per_request(deployment)} a request"
+        )
+    return ", ".join(said)
 
 
 def _layers(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> Iterable[Mixer]:

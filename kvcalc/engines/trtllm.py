@@ -42,6 +42,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
         kv_cache_size_tokens=tokens,
         max_model_len=length,
         rule="max tokens in paged KV cache: whole blocks × tokens per block",
+        rounding=f"blocks of {deployment.block_size or TOKENS_PER_BLOCK} tokens",
     )
 
 

@@ -5,13 +5,13 @@ from kvcalc.engines.dtypes import cache_dtype, engine_dtype
 from kvcalc.engines.vllm.groups import Layer, LayerGroup, grouped
 from kvcalc.engines.vllm.hybrid import block_of, state_bytes, state_page
 from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, mixer_pages, refuse_unserved
-from kvcalc.engines.vllm.rules import Rules, rules_of
+from kvcalc.engines.vllm.report import printed_tokens, rounding_in_words, rule_in_words
+from kvcalc.engines.vllm.rules import Rules, in_flight_tokens, rules_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, LatentAttention, Mixer, ModelSpec, Recurrent
 
 BLOCK = 16
 LATENT_BLOCK = 64  # FlashMLA's
-BATCHED_TOKENS = 8192  # a server on a GPU of 70 GiB or more; the answers fill in the rest
 
 
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: list[frozenset[int]]) -> Capacity:
@@ -33,9 +33,10 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     return Capacity(
         pools=(pool,) if groups else (),
         pool_bytes=pool_bytes,
-        kv_cache_size_tokens=_printed_tokens(pool, length, rules),
+        kv_cache_size_tokens=printed_tokens(pool, length, rules),
         max_model_len=length,
-        rule=_rule(rules),
+        rule=rule_in_words(rules),
+        rounding=rounding_in_words(pool, deployment, rules),
     )
 
 
@@ -82,16 +83,6 @@ def _block_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
     return max((sum(page.page_bytes for index, page in group if index in stage) for group in groups), default=0)
 
 
-def in_flight_tokens(deployment: Deployment, rules: Rules) -> int:
-    """Tokens that may be scheduled and not yet settled: windows keep their blocks beside what they hold.
-
-    One batch; since 0.26 one for each batch under way (asynchronous scheduling runs one more than the pipeline's
-    stages).
-    """
-    batch = deployment.max_num_batched_tokens or BATCHED_TOKENS
-    return batch * (deployment.pipeline_parallel_size + 1) if rules.reserves_batches else batch
-
-
 def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rules: Rules) -> Group:
     """What one sequence takes of a group, and how the stage's part of it grows."""
     page = group[0][1]
@@ -116,20 +107,6 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
         assert page.window is not None
         fields["most_tokens"] = page.window + in_flight_tokens(deployment, rules)
     return Group.model_validate(fields)
-
-
-def _printed_tokens(pool: Pool, length: int | None, rules: Rules) -> int | None:
-    sizes = [group.block_size for group in pool.groups if group.block_size]
-    if rules.reports_concurrency:
-        sequences = pool.concurrency(length) if length else None
-        return None if sequences is None or length is None else int(sequences * length)
-    return pool.num_blocks // len(pool.groups) * min(sizes) if sizes else None
-
-
-def _rule(rules: Rules) -> str:
-    if rules.reports_concurrency:
-        return "tokens = concurrency × max_model_len (vLLM 0.21 and later)"
-    return "tokens = blocks // groups × smallest block size (vLLM up to 0.20)"
 
 
 __all__ = ["Page", "capacity", "in_flight_tokens", "model_layers"]

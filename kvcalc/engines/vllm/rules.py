@@ -9,6 +9,9 @@ from fractions import Fraction
 
 from kvcalc.engines.versions import Version, parse_version
 from kvcalc.specs.base import Frozen
+from kvcalc.specs.deployment import Deployment
+
+BATCHED_TOKENS = 8192  # max_num_batched_tokens of a server on a GPU of 70 GiB or more
 
 
 class Rules(Frozen):
@@ -51,3 +54,13 @@ def rules_of(text: str | None) -> Rules:
         if version >= since:
             chosen |= change
     return Rules.model_validate(chosen)
+
+
+def in_flight_tokens(deployment: Deployment, rules: Rules) -> int:
+    """Tokens that may be scheduled and not yet settled: windows keep their blocks beside what they hold.
+
+    One batch; since 0.26 one for each batch under way (asynchronous scheduling runs one more than the pipeline's
+    stages).
+    """
+    batch = deployment.max_num_batched_tokens or BATCHED_TOKENS
+    return batch * (deployment.pipeline_parallel_size + 1) if rules.reserves_batches else batch

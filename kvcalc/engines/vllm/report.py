@@ -1,0 +1,36 @@
+"""What vLLM prints of its pool, by version, and in words what it adds to the mathematics."""
+
+from kvcalc.engines.capacity import Pool
+from kvcalc.engines.vllm.rules import Rules, in_flight_tokens
+from kvcalc.specs.deployment import Deployment
+
+
+def printed_tokens(pool: Pool, length: int | None, rules: Rules) -> int | None:
+    """ "GPU KV cache size": of models with unlike layers, neither rule is the pool over the bytes of a token."""
+    sizes = [group.block_size for group in pool.groups if group.block_size]
+    if rules.reports_concurrency:
+        sequences = pool.concurrency(length) if length else None
+        return None if sequences is None or length is None else int(sequences * length)
+    return pool.num_blocks // len(pool.groups) * min(sizes) if sizes else None
+
+
+def rule_in_words(rules: Rules) -> str:
+    if rules.reports_concurrency:
+        return "tokens = concurrency × max_model_len (vLLM 0.21 and later)"
+    return "tokens = blocks // groups × smallest block size (vLLM up to 0.20)"
+
+
+def rounding_in_words(pool: Pool, deployment: Deployment, rules: Rules) -> str:
+    """What a sequence takes beyond its own elements."""
+    sizes = sorted({group.block_size for group in pool.groups if group.block_size})
+    said = [f"blocks of {' and '.join(map(str, sizes))} tokens"] if sizes else []
+    widest = max((group.layers for group in pool.groups), default=0)
+    padded = sum(widest - group.layers for group in pool.groups)
+    if padded and len(pool.groups) > 1:
+        said.append(f"{padded} padded layers in {len(pool.groups)} groups")
+    if any(group.most_tokens for group in pool.groups):
+        said.append(f"windows keep {in_flight_tokens(deployment, rules)} tokens in flight")
+    pages = max((group.fixed_blocks for group in pool.groups if group.kind == "state"), default=0)
+    if pages:
+        said.append(f"{pages} state page{'s' if pages > 1 else ''} a sequence, as large as a block")
+    return ", ".join(said)
