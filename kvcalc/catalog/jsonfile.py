@@ -1,8 +1,12 @@
-"""JSON from a stranger: bounded, finite, an object; or a KvcalcError that says what is wrong with it."""
+"""JSON from a stranger: bounded, an object; or a KvcalcError that says what is wrong with it.
+
+Infinity and NaN pass, as Python's writer puts them: published configs have them (`time_step_limit`). Who reads a
+number checks that it is finite.
+"""
 
 import json
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from kvcalc.errors import KvcalcError
 from kvcalc.units import MIB, format_bytes
@@ -16,12 +20,12 @@ def parse_json(data: bytes, what: str, largest: int = LARGEST_CONFIG_BYTES) -> d
     """The JSON object in `data`; `what` names it in errors.
 
     Raises:
-        KvcalcError: too large, too deep, not JSON, NaN or infinite numbers, not an object.
+        KvcalcError: too large, too deep, not JSON, not an object.
     """
     if len(data) > largest:
         raise KvcalcError(f"{what} is {format_bytes(len(data))}: too large for a config", hint="is it the right file?")
     try:
-        value = json.loads(data.decode("utf-8-sig"), parse_constant=_not_finite)
+        value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # JSONDecodeError, UnicodeDecodeError, an integer of 5000 digits
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
         raise KvcalcError(f"{what} is not valid JSON: {reason}", hint="fetch it again, or fix it by hand") from error
@@ -30,10 +34,6 @@ def parse_json(data: bytes, what: str, largest: int = LARGEST_CONFIG_BYTES) -> d
     if _depth_exceeds(value, DEEPEST):
         raise KvcalcError(f"{what} is nested more than {DEEPEST} levels deep", hint="is it the right file?")
     return value
-
-
-def _not_finite(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number that JSON knows")
 
 
 def _depth_exceeds(value: Any, limit: int) -> bool:
