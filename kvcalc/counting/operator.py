@@ -89,8 +89,10 @@ class Operator:
     rows: Quantity = 0
     context: Quantity = 0  # tokens that one row walks through, one after the other
     link_bytes: Quantity = 0  # what this GPU hands to a collective, or sends
-    group: int = 1  # GPUs in the collective
+    ranks: int = 1  # GPUs in the collective
     experts: ExpertLoad | None = None
+    group_heads: float = 1  # query heads that share one key-value head
+    head_dim: int = 0
 
     @property
     def bytes(self) -> Quantity:

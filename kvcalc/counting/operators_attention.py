@@ -1,6 +1,7 @@
 """Mixers as operators: what attention and recurrent layers read and compute in a step, on one GPU."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.cache import element_bytes
@@ -92,7 +93,8 @@ class _Parts:
         if mixer.indexer:
             kind = "sparse"
             yield from self._index(mixer.indexer)
-        yield self._decode(f"attention ({kind})", per_token, 2 * heads * width, self._reach(limit))
+        decode = self._decode(f"attention ({kind})", per_token, 2 * heads * width, self._reach(limit))
+        yield replace(decode, group_heads=heads / self.heads(mixer.kv_heads), head_dim=mixer.head_dim)
         yield self._prefill(f"prefill attention ({kind})", per_token, 2 * heads * width, 2 * heads * width, limit)
 
     def latent(self, mixer: LatentAttention) -> Iterable[Operator]:
@@ -106,7 +108,7 @@ class _Parts:
             yield from self._index(mixer.indexer)
         name = "latent attention" if limit is None else "latent attention (sparse)"
         decode = self._decode(name, vector * self.cache, absorbed, self._reach(limit))
-        yield Operator(**_fields(decode) | {"kind": "latent_attention"})
+        yield replace(decode, kind="latent_attention")
         flops = expanded if limit is None else absorbed
         moved = 2 * heads * (mixer.nope_head_dim + mixer.rope_head_dim + mixer.v_head_dim)
         yield self._prefill(f"prefill {name}", vector * self.cache, flops, moved, limit)
@@ -211,7 +213,3 @@ def _state(
         format=state_dtype or mixer.state_dtype or "fp32",
         rows=step.rows,
     )
-
-
-def _fields(operator: Operator) -> dict[str, Quantity]:
-    return {name: getattr(operator, name) for name in Operator.__slots__}

@@ -28,7 +28,7 @@ def layer_collectives(group: LayerGroup, model: ModelSpec, layout: Layout, step:
             link_bytes=step.rows * row_bytes,
             compute=model.dtype,
             rows=step.rows,
-            group=tp,
+            ranks=tp,
         )
     if shared and isinstance(group.mlp, MoeMlp):
         ranks = tp * dp
@@ -40,7 +40,7 @@ def layer_collectives(group: LayerGroup, model: ModelSpec, layout: Layout, step:
             link_bytes=step.rows / tp * copies * row_bytes,
             compute=model.dtype,
             rows=step.rows,
-            group=ranks,
+            ranks=ranks,
         )
 
 
@@ -50,5 +50,5 @@ def stage_sends(model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operat
     if stages > 1:
         moved = step.rows * model.hidden * element_bytes(model.dtype)
         yield Operator(
-            "send to the next stage", "send", stages - 1, link_bytes=moved, compute=model.dtype, rows=step.rows, group=2
+            "send to the next stage", "send", stages - 1, link_bytes=moved, compute=model.dtype, rows=step.rows, ranks=2
         )

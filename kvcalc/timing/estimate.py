@@ -7,6 +7,9 @@ from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.operator import Operator
 from kvcalc.specs.base import Assumption
 from kvcalc.timing.price import Machine, operator_time
+from kvcalc.timing.profile import Profile
+from kvcalc.timing.ranges import Spread, spread
+from kvcalc.timing.roofline import LINKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +26,32 @@ class OperatorTime:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelSums:
+    """Kernel times of a step by what an engine's factors apply to; everything else is linear in these."""
+
+    latency_s: Quantity = 0.0
+    work_s: Quantity = 0.0
+    head_s: Quantity = 0.0
+    link_latency_s: Quantity = 0.0
+    link_work_s: Quantity = 0.0
+    layers: int = 0
+    routed: bool = False
+
+    def total_s(self, profile: Profile) -> Quantity:
+        """All kernels of the step."""
+        links = self.link_latency_s + self.link_work_s
+        return self.latency_s + self.work_s + self.head_s + profile.link_factor * links
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """Seconds of one step; about 80 % of measurements of unseen deployments fall between low and high."""
 
     value: Quantity
     low: Quantity
     high: Quantity
-    operators: tuple[OperatorTime, ...]
-    engine_s: Quantity  # scheduler, sampling and launches, once a step and for each sequence
+    operators: tuple[OperatorTime, ...] = ()
+    engine_s: Quantity = 0.0  # scheduler, sampling and launches, once a step and for each sequence
     assumptions: tuple[Assumption, ...] = ()
 
 
@@ -39,17 +60,53 @@ def operator_times(operators: Iterable[Operator], machine: Machine) -> tuple[Ope
     found = []
     for operator in operators:
         latency, work = operator_time(operator, machine)
-        found.append(OperatorTime(operator, operator.count * latency, operator.count * work))
+        times = operator.count * (machine.profile.link_factor if operator.kind in LINKED else 1)
+        found.append(OperatorTime(operator, times * latency, times * work))
     return tuple(found)
 
 
-def engine_time(operators: Iterable[Operator], machine: Machine, sequences: Quantity) -> Quantity:
-    """What the engine adds to a step's kernels."""
-    profile = machine.profile
-    layers = sum(operator.count for operator in operators if operator.kind == "elementwise")
-    routed = any(operator.kind == "experts" for operator in operators)
+def kernel_sums(operators: Iterable[Operator], machine: Machine) -> KernelSums:
+    """The kernels of a step, summed before the engine's factors."""
+    latencies: Quantity = 0.0
+    works: Quantity = 0.0
+    head: Quantity = 0.0
+    link_latencies: Quantity = 0.0
+    link_works: Quantity = 0.0
+    layers, routed = 0, False
+    for operator in operators:
+        latency, work = operator_time(operator, machine)
+        if operator.kind in LINKED:
+            link_latencies = link_latencies + operator.count * latency
+            link_works = link_works + operator.count * work
+        elif operator.name == "head":
+            head = head + operator.count * (latency + work)
+        else:
+            latencies = latencies + operator.count * latency
+            works = works + operator.count * work
+        layers += operator.count if operator.kind == "elementwise" else 0
+        routed = routed or operator.kind == "experts"
+    return KernelSums(latencies, works, head, link_latencies, link_works, layers, routed)
+
+
+def engine_time(profile: Profile, sequences: Quantity, layers: Quantity, routed: bool) -> Quantity:
+    """What an engine adds to the kernels of a step: once, for each layer, for each sequence."""
     fixed = profile.step_s + profile.layer_s * layers + (profile.moe_step_s if routed else 0)
     return fixed + profile.sequence_s * sequences
+
+
+def step_time(sums: KernelSums, profile: Profile, sequences: Quantity) -> Quantity:
+    """Seconds of a step: its kernels and what the engine adds."""
+    return sums.total_s(profile) + engine_time(profile, sequences, sums.layers, sums.routed)
+
+
+def prefill_time(sums: KernelSums, profile: Profile) -> Quantity:
+    """Seconds that a prompt costs a busy engine: work alone, for its launches hide behind other work, and no head."""
+    return profile.prefill_factor * (sums.work_s + profile.link_factor * sums.link_work_s)
+
+
+def first_token_time(sums: KernelSums, profile: Profile) -> Quantity:
+    """Seconds to the first token of a prompt that has the engine to itself."""
+    return profile.first_token_factor * sums.total_s(profile) + profile.first_token_layer_s * sums.layers
 
 
 def estimate_step(operators: tuple[Operator, ...], machine: Machine, *, sequences: Quantity) -> Estimate:
@@ -63,15 +120,29 @@ def estimate_step(operators: tuple[Operator, ...], machine: Machine, *, sequence
     The estimate is never clamped to a bound: where it falls below one, the constants or the data sheet are wrong.
     """
     times = operator_times(operators, machine)
-    engine = engine_time(operators, machine, sequences)
+    layers = sum(time.operator.count for time in times if time.operator.kind == "elementwise")
+    routed = any(time.operator.kind == "experts" for time in times)
+    engine = engine_time(machine.profile, sequences, layers, routed)
     value: Quantity = sum(time.time_s for time in times) + engine
-    return Estimate(value, value * 0.85, value * 1.18, times, engine, assumptions(machine))
+    return ranged(value, spread("tpot-moe" if routed else "tpot-dense"), machine, times, engine)
+
+
+def ranged(
+    value: Quantity,
+    around: Spread,
+    machine: Machine,
+    times: tuple[OperatorTime, ...] = (),
+    engine: Quantity = 0.0,
+) -> Estimate:
+    """An estimate with its range, wider where the GPU's kernels were not measured."""
+    if machine.kernels.like is not None:
+        around = around.on_unmeasured_gpu()
+    return Estimate(value, value * around.low, value * around.high, times, engine, assumptions(machine))
 
 
 def assumptions(machine: Machine) -> tuple[Assumption, ...]:
     """What the estimate took for granted."""
-    found = []
-    if machine.kernels.like is not None:
-        why = f"no kernels of {machine.gpu.name} were measured: shares and latencies of {machine.kernels.like}"
-        found.append(Assumption(name="kernels", value=machine.kernels.like, why=why))
-    return tuple(found)
+    if machine.kernels.like is None:
+        return ()
+    why = f"no kernels of {machine.gpu.name} were measured: latencies and shares of {machine.kernels.like}, own peaks"
+    return (Assumption(name="kernels", value=machine.kernels.like, why=why),)

@@ -1,6 +1,6 @@
 """The time of one operator on one GPU: its formula, with the constants that were measured for its kind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kvcalc.counting.arrays import Quantity, least
@@ -29,6 +29,7 @@ from kvcalc.timing.profile import Profile
 Kernel = TypeVar("Kernel", GemmKernel, AttentionKernel, LatentAttentionKernel, PrefillAttentionKernel)
 NARROW = ("fp8", "int8", "fp4", "nvfp4", "mxfp8", "mxfp4")  # arithmetic on quantized activations
 ANY = "any"
+SHARED_READING = (8, 128)  # query heads of a group and elements of a head for which TensorRT-LLM first had a kernel
 # Formats whose expert kernels stand in for each other: engines run fp8 experts of either scaling alike, and mxfp4 with
 # wide or eight-bit activations, whichever is faster.
 EQUALS = {"fp8": ("fp8-block",), "fp8-block": ("fp8",), "mxfp4": ("mxfp4-a8",)}
@@ -79,7 +80,17 @@ def _attention(operator: Operator, machine: Machine) -> Times:
     rows = machine.kernels.attention
     mine = tuple(row for row in rows if row.library == machine.profile.library) or rows
     row = _row(mine, operator.format)
-    return attention_time(operator.bytes, machine.bandwidth, row.latency_s, row.bandwidth_share)
+    latency, work = attention_time(operator.bytes, machine.bandwidth, row.latency_s, row.bandwidth_share)
+    return latency, work + _reread(operator, machine.profile)
+
+
+def _reread(operator: Operator, profile: Profile) -> Quantity:
+    """Kernels that treat each query head apart read the cache again for each further head of a group, from L2."""
+    again = operator.group_heads - 1
+    shared = (operator.group_heads, operator.head_dim) == SHARED_READING and not profile.reread_all
+    if not profile.reread_bytes_per_s or again <= 0 or shared:
+        return 0.0
+    return again * operator.cache_bytes / profile.reread_bytes_per_s
 
 
 def _latent(operator: Operator, machine: Machine) -> Times:
@@ -117,6 +128,15 @@ def _experts(operator: Operator, machine: Machine) -> Times:
     load = operator.experts
     if load is None:
         raise KvcalcError(f"operator {operator.name} has no experts", hint="make it with expert_operators")
+    if not machine.profile.fused_experts:
+        half = replace(
+            operator,
+            flops=operator.flops / 2,
+            weight_bytes=operator.weight_bytes / 2,
+            activation_bytes=operator.activation_bytes / 2,
+        )
+        latency, work = _gemm(half, machine)
+        return 2 * latency, 2 * work
     dtype, peak = arithmetic(machine.gpu, operator.compute)
     usable = [row for row in machine.kernels.experts if row.chosen]
     names = (operator.format, *EQUALS.get(operator.format, ()), dtype, ANY)
@@ -136,16 +156,16 @@ def _experts(operator: Operator, machine: Machine) -> Times:
 
 
 def _collective(operator: Operator, machine: Machine) -> Times:
-    link = joining_link(machine.gpu, operator.group, machine.gpus_per_node)
-    fallback, *own = _all_reduce_rows(operator.group, link.name, machine)
+    link = joining_link(machine.gpu, operator.ranks, machine.gpus_per_node)
+    fallback, *own = _all_reduce_rows(operator.ranks, link.name, machine)
     if operator.kind != "all_reduce":
-        sent = operator.link_bytes * (operator.group - 1) / operator.group
+        sent = operator.link_bytes * (operator.ranks - 1) / operator.ranks
         return fallback.latency_s, sent / ((fallback.link_share or 1) * link.bandwidth_bytes_per_s)
     best: Quantity = None
     for row in (fallback, *own):
         latency, work = ring_time(
             operator.link_bytes,
-            operator.group,
+            operator.ranks,
             link.bandwidth_bytes_per_s,
             row.latency_s,
             row.link_share or 1,
@@ -153,8 +173,7 @@ def _collective(operator: Operator, machine: Machine) -> Times:
         )
         best = latency + work if best is None else least(best, latency + work)
     first = min(row.latency_s for row in (fallback, *own))
-    factor = machine.profile.collective_factor
-    return factor * first, factor * (best - first)
+    return first, best - first
 
 
 def _all_reduce_rows(gpus: int, link: str, machine: Machine) -> tuple[AllReduceKernel, ...]:

@@ -1,26 +1,102 @@
-"""Profiles: what an engine of some version adds to its kernels, from `engines.toml`.
+"""Profiles: what an engine adds to its kernels, by engine and version, from `engines.toml`.
 
-A profile belongs to an engine, a span of versions and a way of running; never to a model.
+A profile belongs to an engine, a span of versions and at most a vendor of GPUs; never to a model.
 """
 
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("engines.toml")
+DEFAULT = "serving"  # what an engine without a profile of its own is taken for
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Constants of one engine and span of versions. Seconds; factors multiply."""
+    """Constants of an engine and span of versions. Times in seconds, factors multiply kernel times."""
 
     name: str
     engine: str
+    since: str = ""  # the first version that it holds for
+    vendor: str = ""  # of the GPUs; empty: any
     library: str = "vllm"  # whose attention and all-reduce kernels it runs
+    # A step
     step_s: float = 0  # once a step: scheduler, sampling kernel, launch
     moe_step_s: float = 0  # once a step more where the model has experts
     sequence_s: float = 0  # for each sequence of a step
     layer_s: float = 0  # for each layer: launches that no graph hides
+    link_factor: float = 1  # of collectives
+    routing_exponent: float = 1  # B tokens touch as many experts as B ** exponent independent ones
+    fused_experts: bool = True  # False: one multiplication a matrix, over the gathered experts
+    reread_bytes_per_s: float = (
+        0  # 0: query heads of a group share one reading of the cache; else from L2, at this rate
+    )
+    reread_all: bool = False  # False: groups of 8 heads of 128 elements share it all the same
+    # Prompts
     prefill_factor: float = 1
-    collective_factor: float = 1
-    routing_exponent: float = 1  # tokens agree on experts: B tokens touch as many as B ** exponent independent ones
-    grouped_query_reread: float = 0  # share of the cache read again for each further query head of a group
-    evidence: str = ""
+    first_token_factor: float = 1  # of a prompt with nobody else in the engine
+    first_token_layer_s: float = 0
+    prefill_first: bool = False  # the scheduler runs all waiting prompts before it decodes on
+    queue_base_equal: float = 1  # time to first token in a closed loop, in prefills: base + slope · (clients - 1)
+    queue_slope_equal: float = 0  # where all requests are equally long
+    queue_base_ragged: float = 1
+    queue_slope_ragged: float = 0
+    queue_fixed_s: float = 0  # and this once
+    seen_base_equal: float = 1  # prefills that pass before a request's first token: base + slope · clients
+    seen_slope_equal: float = 0
+    seen_base_ragged: float = 1
+    seen_slope_ragged: float = 0
+    # Evidence
     points: int = 0
+    cells: int = 0
     error: float = 0
+    note: str = ""
+
+
+@cache
+def profiles() -> tuple[Profile, ...]:
+    """Every profile of the data file. One may take what it leaves out from another: `like`."""
+    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))["profile"]
+    by_name: dict[str, dict[str, Any]] = {}
+    for table in tables:
+        inherited = {key: value for key, value in by_name.get(table.get("like", ""), {}).items() if key != "vendor"}
+        by_name[table["name"]] = inherited | {key: value for key, value in table.items() if key != "like"}
+    known = {field.name for field in fields(Profile)}
+    return tuple(Profile(**{key: value for key, value in table.items() if key in known}) for table in by_name.values())
+
+
+def profile_for(engine: str, version: str | None = None, vendor: str | None = None) -> Profile:
+    """The profile of an engine: the last that began at or before this version; without a version the newest.
+
+    An engine that has none (`ideal`) is taken for a present-day serving engine without its MoE overhead.
+
+    >>> profile_for("vllm").engine, profile_for("vllm", "0.5.0").name
+    ('vllm', 'vllm-2024')
+    """
+    mine = [one for one in profiles() if one.engine == engine and one.vendor in ("", vendor or "")]
+    if not mine:
+        return next(one for one in profiles() if one.name == DEFAULT)
+    reached = [one for one in mine if version is None or version_key(one.since) <= version_key(version)]
+    # Of equal beginnings the one for this vendor.
+    return max(reached or mine[:1], key=lambda one: (version_key(one.since), one.vendor != ""))
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """The numbers of a version, for comparison.
+
+    >>> version_key("0.12.0") > version_key("0.5.1.post1"), version_key("1.0.0rc3")
+    (True, (1, 0, 0))
+    """
+    numbers = []
+    for part in version.split("."):
+        digits = ""
+        for character in part:
+            if not character.isdigit():
+                break
+            digits += character
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)

@@ -71,11 +71,11 @@ def bound(operators: Iterable[Operator], gpu: GpuSpec) -> Bound:
 def operator_bound(operator: Operator, gpu: GpuSpec, gpus_per_node: int | None = None) -> Quantity:
     """Seconds that all calls of one operator cannot go below."""
     if operator.kind in LINKED:
-        share = (operator.group - 1) / operator.group
+        share = (operator.ranks - 1) / operator.ranks
         moved = (2 if operator.kind == "all_reduce" else 1) * share * operator.link_bytes
         if operator.kind == "send":
             moved = operator.link_bytes
-        link = joining_link(gpu, operator.group, gpus_per_node)
+        link = joining_link(gpu, operator.ranks, gpus_per_node)
         return operator.count * moved / link.bandwidth_bytes_per_s
     memory = operator.bytes / gpu.memory_bandwidth_bytes_per_s
     return operator.count * greatest(memory, operator.flops / arithmetic(gpu, operator.compute)[1])
