@@ -100,7 +100,9 @@ def build_app(argv: Sequence[str]) -> Callable[..., Any]:
     )
     app.callback()(_root)
     for name, line in COMMANDS.items():
-        function = import_module(f"kvcalc.cli.{name}").command if completing or name == wanted else _not_loaded
+        function = _not_loaded
+        if completing or name == wanted:
+            function = import_module(f"kvcalc.cli.{name}").command.for_typer(None if completing else argv)
         app.command(name, short_help=line)(function)
     return typer.main.get_command(app)
 

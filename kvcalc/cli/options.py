@@ -1,7 +1,7 @@
 """From the table of flags to Typer: a command declares its arguments and receives the shared flags as one dict."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
@@ -24,36 +24,54 @@ ModelsArgument = Annotated[
 Flags = dict[str, Any]
 
 
-def takes(*groups: tuple[Flag, ...], repeated: frozenset[str] = frozenset()) -> Callable[..., Callable[..., Any]]:
-    """Give a command the flags of these groups; it receives those that were set in its last parameter, `flags`.
+class Command:
+    """A command's function and the shared flags that it takes."""
 
-    Fields in `repeated` may be given several times and arrive as lists.
-    """
-    flags = [flag for group in groups for flag in group]
+    def __init__(self, function: Callable[..., Any], flags: Sequence[Flag], repeated: Collection[str]) -> None:
+        self.function, self.flags, self.repeated = function, flags, repeated
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        hints = get_type_hints(function, include_extras=True)
+    def for_typer(self, words: Sequence[str] | None = None) -> Callable[..., Any]:
+        """The function that Typer calls, with the flags that the words of a command line name; None: with all.
+
+        Typer prepares a validator for every option, a millisecond each: an eighth of the whole start if all 40 of
+        them were registered each time. A word that is no flag of this command brings all, for Typer to complain.
+        """
+        flags = self.flags if words is None else self._named(words)
+        hints = get_type_hints(self.function, include_extras=True)
         own = [
             parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
-            for parameter in inspect.signature(function).parameters.values()
+            for parameter in inspect.signature(self.function).parameters.values()
             if parameter.name != "flags"
         ]
-        shared = [_parameter(flag, flag.field in repeated) for flag in flags]
+        shared = [_parameter(flag, flag.field in self.repeated) for flag in flags]
 
-        @wraps(function)
+        @wraps(self.function)
         def command(**values: Any) -> Any:
             read = {flag.field: values.pop(flag.field) for flag in flags}
-            return function(**values, flags={name: value for name, value in read.items() if _set(value)})
+            given = {name: value for name, value in read.items() if value is not None and value != []}
+            return self.function(**values, flags=given)
 
         command.__signature__ = inspect.Signature(own + shared)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in own + shared}
         return command
 
-    return decorate
+    def _named(self, words: Sequence[str]) -> Sequence[Flag]:
+        spelled = {name: flag for flag in self.flags for names in flag.names for name in names.split("/")}
+        given = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
+        if all(word in spelled for word in given):
+            return list(dict.fromkeys(spelled[word] for word in given))
+        return self.flags
 
 
-def _set(value: object) -> bool:
-    return value is not None and value != []
+def takes(
+    *groups: tuple[Flag, ...], repeated: Collection[str] = frozenset()
+) -> Callable[[Callable[..., Any]], Command]:
+    """Give a command the flags of these groups; it receives those that were set in its parameter `flags`.
+
+    Fields in `repeated` may be given several times and arrive as lists.
+    """
+    flags = [flag for group in groups for flag in group]
+    return lambda function: Command(function, flags, repeated)
 
 
 def _parameter(flag: Flag, repeated: bool) -> inspect.Parameter:

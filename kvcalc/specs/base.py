@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Frozen(BaseModel):
     """A value: compared by content, never changed after it is made."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Source(Frozen):
