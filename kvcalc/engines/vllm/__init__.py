@@ -17,7 +17,10 @@ LATENT_BLOCK = 64  # FlashMLA's
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: list[frozenset[int]]) -> Capacity:
     """Blocks, tokens and sequences in `pool_bytes` on the fullest rank; every rank takes the fewest blocks."""
     rules = rules_of(deployment.engine_version)
-    groups = grouped(model_layers(model, deployment, rules), rules.widest_group)
+    layers = model_layers(model, deployment, rules)
+    groups = grouped(layers, rules.widest_group)
+    drafts = frozenset(index for index, _ in layers).difference(*stages)
+    stages = [*stages[:-1], stages[-1] | drafts]  # draft layers are on the last stage
     # The stage whose part of a block is the largest has the fewest blocks.
     fullest = max(stages, key=lambda stage: _block_bytes(groups, stage))
     block_bytes = _block_bytes(groups, fullest)
@@ -41,12 +44,12 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
 
 
 def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list[Layer]:
-    """Every layer that keeps something, with its page. Draft layers count only where they are used."""
-    speculates = deployment.num_speculative_tokens > 0
-    every: list[tuple[int, Mixer]] = []
-    for group in model.groups + (model.mtp if speculates else ()):
-        every.extend((index, mixer) for index in group.layers for mixer in group.mixers)
+    """Every layer that keeps something, with its page. Draft layers follow the last, where they are used."""
+    every = [(index, mixer) for group in model.groups for index in group.layers for mixer in group.mixers]
     every.sort(key=lambda layer: layer[0])
+    if deployment.num_speculative_tokens:
+        drafts = [mixer for group in model.mtp for _ in group.layers for mixer in group.mixers]
+        every.extend(enumerate(drafts, start=every[-1][0] + 1 if every else 0))
     mixers = [_as_planned(mixer, rules) for _, mixer in every]
     for mixer in mixers:
         refuse_unserved(mixer)

@@ -1,0 +1,120 @@
+"""Capacity against start-up logs, sizing questions and measured budgets.
+
+python benchmarks/accuracy_capacity.py --cases FILE... [--configs DIR...] [--json]
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from budgets import budget_case, budget_summary
+from capacity_checks import capacity_checks
+from case_models import config_model
+from question_checks import question_checks
+
+from kvcalc.engines import loaded_weight_bytes
+from kvcalc.errors import KvcalcError
+
+Case = dict[str, Any]
+DEFAULT_CONFIGS = Path(__file__).parents[2] / "shared" / "model_configs"
+LIMITS = {"within_rounding": 0.85, "within_0.3_percent": 0.95, "worst": 0.012}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--cases", type=Path, nargs="+", required=True, help="files of cases")
+    parser.add_argument("--configs", type=Path, nargs="+", default=[DEFAULT_CONFIGS], help="folders of model folders")
+    parser.add_argument("--json", action="store_true", help="the whole result on stdout")
+    flags = parser.parse_args()
+    cases = [case for file in flags.cases for case in json.loads(file.read_text(encoding="utf-8"))]
+    answers = [answer(case, flags.configs) for case in cases]
+    result = {"cases": answers, "summary": summary(answers)}
+    if flags.json:
+        json.dump(result, sys.stdout, indent=1)
+        print()
+    else:
+        print_summary(result)
+    return 0
+
+
+def answer(case: Case, folders: Sequence[Path]) -> Case:
+    """One case's checks, or the reason why it has none."""
+    if "kind" not in case and "category" not in case:
+        found = budget_case(case, lambda one: config_model(one, folders), loaded_weight_bytes)
+        return {**found, "kind": "budget"}
+    checks: list[Case] = []
+    reason = None
+    try:
+        checks = (question_checks if "category" in case else capacity_checks)(case, folders)
+    except KvcalcError as error:
+        reason = error.message
+    except KeyError as error:
+        reason = f"the case has no {error.args[0]}"
+    return {
+        "id": case["id"],
+        "engine": case.get("engine"),
+        "independent": case.get("independent_test", True),
+        "kind": "question" if "category" in case else "capacity",
+        "checks": checks,
+        "reason": reason,
+    }
+
+
+def summary(answers: Sequence[Case]) -> dict[str, Any]:
+    """Log cases together and by independence, questions by check, budgets by version."""
+    logs = [one for one in answers if one["kind"] == "capacity"]
+    questions = [one for one in answers if one["kind"] == "question"]
+    found: dict[str, Any] = {}
+    if logs:
+        found["capacity"] = _agreement(logs)
+        found["capacity, independent"] = _agreement(one for one in logs if one["independent"])
+        found["capacity, inferred"] = _agreement(one for one in logs if not one["independent"])
+    if questions:
+        for name in ("needed_gib", "estimated_max_len"):
+            checks = [check for one in questions for check in one["checks"] if check["name"] == name]
+            found[name] = {
+                "checks": len(checks),
+                "passed": sum(check["passed"] for check in checks),
+                "worst": max((abs(check["error"]) for check in checks), default=None),
+            }
+        found["questions left out"] = sum(not one["checks"] for one in questions)
+    budgets = [one for one in answers if one["kind"] == "budget"]
+    return found | budget_summary(budgets)
+
+
+def _agreement(answers: Iterable[Case]) -> dict[str, Any]:
+    """Shares of cases; a case is as good as its worst check."""
+    every = list(answers)
+    checked = [one for one in every if one["checks"]]
+    worst = [max(abs(check["error"]) for check in one["checks"]) for one in checked]
+    if not checked:
+        return {"cases": 0, "left_out": len(every)}
+    passed = [all(check["passed"] for check in one["checks"]) for one in checked]
+    return {
+        "cases": len(checked),
+        "left_out": len(every) - len(checked),
+        "within_rounding": round(sum(passed) / len(checked), 4),
+        "within_0.3_percent": round(
+            sum(ok or error <= 0.003 for ok, error in zip(passed, worst, strict=True)) / len(checked), 4
+        ),
+        "worst": max(worst),
+    }
+
+
+def print_summary(result: dict[str, Any]) -> None:
+    """What is not within its tolerance, what was left out and why, then the figures."""
+    for one in result["cases"]:
+        if one["reason"]:
+            print(f"left out  {one['id']}: {one['reason']}")
+        for check in one["checks"]:
+            if not check["passed"]:
+                print(f"differs   {one['id']}: {check['name']} {check['have']}, logged {check['want']}")
+    for name, figures in result["summary"].items():
+        print(f"{name}: {json.dumps(figures)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
