@@ -28,6 +28,7 @@ LoadedBytes = Callable[[ModelSpec, Deployment], int]
 
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm"}
 PRINTED = 0.01 * GIB  # a log has two decimals
+QUANTIZED = re.compile(r"quantized|fp8|int[48]|w[48]a|awq|gptq|bnb|[48]-bit", re.IGNORECASE)
 WEIGHT_FIELDS = ("weights_gib", "kv_gib")
 
 
@@ -57,13 +58,18 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
         weights = int(case["weights_gib"] * GIB)
         budget = budget_of_shape(shape, gpu, deployment, weights, max_model_len=length, observed=observed)
         answer["checks"].append(_check("pool_gib", budget, case))
-        if model is not None and loaded_bytes is not None:
+        if model is not None and loaded_bytes is not None and (_plain(case) or model.quantization is not None):
             budget = memory_before_cache(model, gpu, deployment, loaded_bytes(model, deployment), observed)
             answer["checks"].append(_check("pool_from_config_gib", budget, case))
-            answer["plain"] = "quantization" not in case
+            answer["plain"] = model.quantization is None
     except KvcalcError as error:
         answer["reason"] = error.message
     return answer
+
+
+def _plain(case: Case) -> bool:
+    """Served as the config says: quantized checkpoints are recorded with the config of the plain model."""
+    return "quantization" not in case and not QUANTIZED.search(case["model"])
 
 
 def _need(case: Case, field: str) -> Any:
@@ -145,12 +151,12 @@ def observed_of(case: Case) -> Observed:
 
 
 def shape_of(case: Case, model: ModelSpec | None, deployment: Deployment) -> ProfileShape:
-    """From the case's own dimensions, else from the config; SGLang's pool needs none."""
+    """From the case's own dimensions, else from the config; SGLang needs none where its fraction is given."""
     dims = case.get("model_dims") or {}
     if not dims:
         if model is not None:
             return profile_shape(model, deployment)
-        if case["engine"] == "sglang":
+        if case["engine"] == "sglang" and deployment.gpu_memory_utilization is not None:
             return ProfileShape(hidden=1, vocab=1, layers=1)
         raise KvcalcError("neither a config nor model_dims", hint="")
     sparse = "experts" in dims

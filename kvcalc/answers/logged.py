@@ -1,0 +1,138 @@
+"""From a log's facts to the specs that a prediction needs: model, GPU, deployment."""
+
+from typing import Any
+
+from kvcalc.answers.question import Question, stored_as
+from kvcalc.catalog.gpus import load_gpu
+from kvcalc.catalog.models import load_model
+from kvcalc.engines.logs_facts import LogFacts
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.checked import checked, flag_of
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.formats import DTYPE_ALIASES
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.workload import Workload
+
+# Settings of a log that are fields of a Deployment as they stand.
+SAME = (
+    *("tensor_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size", "enable_expert_parallel"),
+    *("dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype", "max_model_len", "max_num_seqs", "max_num_batched_tokens"),
+    *("gpu_memory_utilization", "enable_prefix_caching", "enforce_eager", "num_speculative_tokens", "max_lora_rank"),
+    *("kv_memory_bytes", "block_size"),
+)
+
+
+class Logged(Frozen):
+    """What a prediction can start from; None where the log says nothing and no flag was given."""
+
+    model: ModelSpec | None
+    gpu: GpuSpec | None
+    deployment: Deployment
+    missing: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def question(self) -> Question | None:
+        if self.model is None or self.gpu is None:
+            return None
+        return Question(model=self.model, gpu=self.gpu, deployment=self.deployment, workload=Workload())
+
+
+def logged(facts: LogFacts, flags: dict[str, Any]) -> Logged:
+    """Flags win over the log. `flags` may name `model` and `gpu` beside the fields of a Deployment.
+
+    Raises KvcalcError where a flag is wrong, or where neither log nor flags name the engine.
+    """
+    given = dict(flags)
+    model_name, gpu_name = given.pop("model", None), given.pop("gpu", None)
+    missing: list[str] = []
+    assumed: list[Assumption] = []
+    deployment = _deployment(facts, given, assumed)
+    model = _model(facts, model_name, missing)
+    if model is not None:
+        model = _stored(model, deployment, facts, assumed)
+    gpu = _gpu(facts, gpu_name, missing)
+    return Logged(model=model, gpu=gpu, deployment=deployment, missing=tuple(missing), assumptions=tuple(assumed))
+
+
+def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption]) -> Deployment:
+    engine = given.pop("engine", None) or facts.engine
+    if engine is None:
+        raise KvcalcError("the log does not say which engine wrote it", hint="name it with --engine")
+    said = facts.settings
+    values: dict[str, Any] = {name: said[name] for name in SAME if name in said}
+    if engine != "llamacpp":
+        values["data_parallel_size"] = 1 if said.get("enable_dp_attention") else said.get("data_parallel_size", 1)
+    if said.get("enable_lora"):
+        values["max_loras"] = said.get("max_loras", 1)
+    if said.get("disable_radix_cache"):
+        values["enable_prefix_caching"] = False
+    if "cpu_offload_gb" in said:
+        values["cpu_offload_bytes"] = str(said["cpu_offload_gb"])
+    if engine == "trtllm" and facts.block_size:
+        values["block_size"] = facts.block_size
+    if engine == "llamacpp":
+        values |= _llamacpp(facts)
+    if facts.version is not None and engine != "llamacpp":
+        values["engine_version"] = facts.version
+    # A value that the log abbreviates or that this engine spells in its own way is left to the default, and said.
+    for name, value in list(values.items()):
+        try:
+            checked(Deployment, {name: value})
+        except KvcalcError:
+            del values[name]
+            assumed.append(Assumption(name=name, value=None, why=f"the log's {str(value)[:40]!r} was not understood"))
+    if "dtype" in values:
+        values["dtype"] = DTYPE_ALIASES.get(str(values["dtype"]), values["dtype"])
+    return checked(Deployment, values | {"engine": engine} | given)
+
+
+def _llamacpp(facts: LogFacts) -> dict[str, Any]:
+    kinds = [cache for cache in facts.caches if cache.k_type]
+    if not kinds:
+        return {}
+    key, value = kinds[0].k_type, kinds[0].v_type or kinds[0].k_type
+    return {"kv_cache_dtype": key if key == value else f"{key},{value}"}
+
+
+def _model(facts: LogFacts, name: str | None, missing: list[str]) -> ModelSpec | None:
+    if name is not None:
+        return load_model(name)
+    if facts.model is None:
+        missing.append("the log does not name the model: give --model")
+        return None
+    try:
+        return load_model(facts.model)
+    except KvcalcError as error:
+        missing.append(f"the log's model {facts.model[:80]!r} cannot be read here ({error.message}): give --model")
+        return None
+
+
+def _stored(model: ModelSpec, deployment: Deployment, facts: LogFacts, assumed: list[Assumption]) -> ModelSpec:
+    """Quantized while loading, if the log says so and the checkpoint is not."""
+    method = facts.settings.get("quantization")
+    if deployment.quantization is None and isinstance(method, str) and model.quantization is None:
+        try:
+            return stored_as(model, deployment.model_copy(update={"quantization": method}))
+        except KvcalcError as error:
+            why = f"the log says {method}, which could not be applied to {model.name} ({error.message})"
+            assumed.append(Assumption(name="quantization", value=model.dtype, why=f"{why}: give the model as served"))
+    return stored_as(model, deployment)
+
+
+def _gpu(facts: LogFacts, name: str | None, missing: list[str]) -> GpuSpec | None:
+    found = None
+    if name is not None:
+        found = load_gpu(name)
+    elif facts.gpu is not None:
+        try:
+            found = load_gpu(facts.gpu.replace("_", " "))
+        except KvcalcError:
+            missing.append(f"the log's GPU {facts.gpu[:60]!r} is not in the catalogue: give {flag_of('gpu')}")
+    else:
+        missing.append(f"the log does not name the GPU: give {flag_of('gpu')} to compare the memory before the cache")
+    if found is not None and facts.total_bytes:
+        found = found.model_copy(update={"usable_memory_bytes": facts.total_bytes})
+    return found
