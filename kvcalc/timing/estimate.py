@@ -1,7 +1,7 @@
 """The estimate of a step: every operator at its measured constants, and what the engine adds around them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.operator import Operator
@@ -25,6 +25,9 @@ class OperatorTime:
         return self.latency_s + self.work_s
 
 
+TIMES = ("latency_s", "work_s", "head_s", "link_latency_s", "link_work_s")
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSums:
     """Kernel times of a step by what an engine's factors apply to; everything else is linear in these."""
@@ -34,13 +37,25 @@ class KernelSums:
     head_s: Quantity = 0.0
     link_latency_s: Quantity = 0.0
     link_work_s: Quantity = 0.0
-    layers: int = 0
-    routed: bool = False
+    layers: Quantity = 0
+    routed: Quantity = 0  # 1 where there are experts
+
+    def __add__(self, other: "KernelSums") -> "KernelSums":
+        return self._joined(other, 1)
+
+    def __sub__(self, other: "KernelSums") -> "KernelSums":
+        return self._joined(other, -1)
+
+    def _joined(self, other: "KernelSums", sign: int) -> "KernelSums":
+        """Times added or taken off; layers and experts of either, for both are of one model."""
+        times = {name: getattr(self, name) + sign * getattr(other, name) for name in TIMES}
+        return replace(other, **times)
 
     def total_s(self, profile: Profile) -> Quantity:
         """All kernels of the step."""
-        links = self.link_latency_s + self.link_work_s
-        return self.latency_s + self.work_s + self.head_s + profile.link_factor * links
+        links = profile.launch_factor * self.link_latency_s + self.link_work_s
+        own = profile.launch_factor * self.latency_s + self.work_s + self.head_s
+        return profile.kernel_factor * (own + profile.link_factor * links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +75,9 @@ def operator_times(operators: Iterable[Operator], machine: Machine) -> tuple[Ope
     found = []
     for operator in operators:
         latency, work = operator_time(operator, machine)
-        times = operator.count * (machine.profile.link_factor if operator.kind in LINKED else 1)
-        found.append(OperatorTime(operator, times * latency, times * work))
+        profile = machine.profile
+        times = operator.count * profile.kernel_factor * (profile.link_factor if operator.kind in LINKED else 1)
+        found.append(OperatorTime(operator, times * profile.launch_factor * latency, times * work))
     return tuple(found)
 
 
@@ -72,25 +88,26 @@ def kernel_sums(operators: Iterable[Operator], machine: Machine) -> KernelSums:
     head: Quantity = 0.0
     link_latencies: Quantity = 0.0
     link_works: Quantity = 0.0
-    layers, routed = 0, False
+    layers, routed = 0, 0
     for operator in operators:
         latency, work = operator_time(operator, machine)
+        latency, work = operator.count * latency, operator.count * work
         if operator.kind in LINKED:
-            link_latencies = link_latencies + operator.count * latency
-            link_works = link_works + operator.count * work
-        elif operator.name == "head":
-            head = head + operator.count * (latency + work)
+            link_latencies, link_works = link_latencies + latency, link_works + work
+            continue
+        latencies = latencies + latency
+        if operator.name == "head":
+            head = head + work
         else:
-            latencies = latencies + operator.count * latency
-            works = works + operator.count * work
+            works = works + work
         layers += operator.count if operator.kind == "elementwise" else 0
-        routed = routed or operator.kind == "experts"
+        routed = 1 if operator.kind == "experts" else routed
     return KernelSums(latencies, works, head, link_latencies, link_works, layers, routed)
 
 
-def engine_time(profile: Profile, sequences: Quantity, layers: Quantity, routed: bool) -> Quantity:
+def engine_time(profile: Profile, sequences: Quantity, layers: Quantity, routed: Quantity) -> Quantity:
     """What an engine adds to the kernels of a step: once, for each layer, for each sequence."""
-    fixed = profile.step_s + profile.layer_s * layers + (profile.moe_step_s if routed else 0)
+    fixed = profile.step_s + profile.layer_s * layers + profile.moe_step_s * routed
     return fixed + profile.sequence_s * sequences
 
 
@@ -101,7 +118,8 @@ def step_time(sums: KernelSums, profile: Profile, sequences: Quantity) -> Quanti
 
 def prefill_time(sums: KernelSums, profile: Profile) -> Quantity:
     """Seconds that a prompt costs a busy engine: work alone, for its launches hide behind other work, and no head."""
-    return profile.prefill_factor * (sums.work_s + profile.link_factor * sums.link_work_s)
+    work = sums.work_s + profile.link_factor * sums.link_work_s
+    return profile.prefill_factor * profile.kernel_factor * work
 
 
 def first_token_time(sums: KernelSums, profile: Profile) -> Quantity:

@@ -27,6 +27,8 @@ class Profile:
     moe_step_s: float = 0  # once a step more where the model has experts
     sequence_s: float = 0  # for each sequence of a step
     layer_s: float = 0  # for each layer: launches that no graph hides
+    kernel_factor: float = 1  # of all kernels: below 1 where better ones than the measured are run
+    launch_factor: float = 1  # of their latencies
     link_factor: float = 1  # of collectives
     routing_exponent: float = 1  # B tokens touch as many experts as B ** exponent independent ones
     fused_experts: bool = True  # False: one multiplication a matrix, over the gathered experts
@@ -48,6 +50,7 @@ class Profile:
     seen_slope_equal: float = 0
     seen_base_ragged: float = 1
     seen_slope_ragged: float = 0
+    arrival_share: float = 1  # of the saturated throughput, where requests arrive at random and latency is limited
     # Evidence
     points: int = 0
     cells: int = 0
@@ -57,8 +60,12 @@ class Profile:
 
 @cache
 def profiles() -> tuple[Profile, ...]:
-    """Every profile of the data file. One may take what it leaves out from another: `like`."""
-    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))["profile"]
+    """Every profile of the data file."""
+    return resolved(tomllib.loads(FILE.read_text(encoding="utf-8"))["profile"])
+
+
+def resolved(tables: list[dict[str, Any]]) -> tuple[Profile, ...]:
+    """Profiles from tables; one may take what it leaves out from an earlier one: `like`."""
     by_name: dict[str, dict[str, Any]] = {}
     for table in tables:
         inherited = {key: value for key, value in by_name.get(table.get("like", ""), {}).items() if key != "vendor"}
@@ -75,9 +82,14 @@ def profile_for(engine: str, version: str | None = None, vendor: str | None = No
     >>> profile_for("vllm").engine, profile_for("vllm", "0.5.0").name
     ('vllm', 'vllm-2024')
     """
-    mine = [one for one in profiles() if one.engine == engine and one.vendor in ("", vendor or "")]
+    return choose(profiles(), engine, version, vendor)
+
+
+def choose(known: tuple[Profile, ...], engine: str, version: str | None, vendor: str | None) -> Profile:
+    """`profile_for` among some profiles."""
+    mine = [one for one in known if one.engine == engine and one.vendor in ("", vendor or "")]
     if not mine:
-        return next(one for one in profiles() if one.name == DEFAULT)
+        return next(one for one in known if one.name == DEFAULT)
     reached = [one for one in mine if version is None or version_key(one.since) <= version_key(version)]
     # Of equal beginnings the one for this vendor.
     return max(reached or mine[:1], key=lambda one: (version_key(one.since), one.vendor != ""))

@@ -12,13 +12,21 @@ TTFT + (O - 1) · TPOT = N · prefill + O · step, whatever F is.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.operators import decode_step, mixed_step, prefill_step
-from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import ModelSpec
-from kvcalc.timing.estimate import Estimate, first_token_time, kernel_sums, prefill_time, ranged, step_time
+from kvcalc.timing.estimate import (
+    Estimate,
+    KernelSums,
+    first_token_time,
+    kernel_sums,
+    prefill_time,
+    ranged,
+    step_time,
+)
 from kvcalc.timing.price import Machine
 from kvcalc.timing.profile import Profile
 from kvcalc.timing.ranges import spread
@@ -45,8 +53,8 @@ def steady_state(
     machine: Machine,
     *,
     concurrency: Quantity,
-    input_len: Quantity,
-    output_len: Quantity,
+    input_len: float,
+    output_len: float,
     cache_dtype: str = "bf16",
     ragged: bool = False,
     budget: int = BATCHED_TOKENS,
@@ -69,7 +77,9 @@ def steady_state(
         budget=budget,
     )  # fmt: skip
     prompt = kernel_sums(prefill_step(model, layout, tokens=input_len, cache_dtype=cache_dtype), machine)
-    tpot = closed_loop_tpot(step_time(sums, profile, concurrency), carried, profile, concurrency, output_len, ragged)
+    step = step_time(sums, profile, concurrency)
+    seen = prefills_seen(profile, concurrency, ragged)
+    tpot = closed_loop_tpot(step, carried_time(carried, profile), concurrency - seen, output_len)
     ttft = closed_loop_ttft(prompt.total_s(profile), profile, concurrency, ragged)
     whole = ttft + (output_len - 1) * tpot
     rate = concurrency * output_len / whole * layout.data_parallel_size
@@ -91,27 +101,24 @@ def carried_prefill(
     *,
     batch: Quantity,
     context: Quantity,
-    input_len: Quantity,
+    input_len: float,
     cache_dtype: str = "bf16",
     budget: int = BATCHED_TOKENS,
-) -> Quantity:
-    """Seconds that one prompt adds to the decode steps that carry it, in equal chunks of at most `budget` tokens.
+) -> KernelSums:
+    """Kernels that one prompt adds to the decode steps that carry it, in equal chunks of at most `budget` tokens.
 
     Decode attention and the engine's overhead are in both steps and cancel: the difference is what the rows add.
     """
-    profile = machine.profile
     plain = kernel_sums(decode_step(model, layout, batch=batch, context=context, cache_dtype=cache_dtype), machine)
-    chunks = -(-input_len // budget)
-    if hasattr(chunks, "__array__"):
-        raise KvcalcError("input_len is an array", hint="give one prompt length at a time")
-    added: Quantity = 0.0
-    for index in range(int(chunks)):
-        size = input_len / chunks
+    chunks = max(1, ceil(input_len / budget))
+    size = input_len / chunks
+    added = KernelSums()
+    for index in range(chunks):
         mixed = mixed_step(
             model, layout, batch=batch, context=context, tokens=size, start=index * size, cache_dtype=cache_dtype
         )
-        added = added + kernel_sums(mixed, machine).total_s(profile) - plain.total_s(profile)
-    return profile.prefill_factor * added
+        added = added + kernel_sums(mixed, machine) - plain
+    return added
 
 
 def prefills_seen(profile: Profile, concurrency: Quantity, ragged: bool) -> Quantity:
@@ -124,17 +131,18 @@ def prefills_seen(profile: Profile, concurrency: Quantity, ragged: bool) -> Quan
     return least(profile.seen_base_equal + profile.seen_slope_equal * concurrency, half)
 
 
-def closed_loop_tpot(
-    step_s: Quantity,
-    carried_s: Quantity,
-    profile: Profile,
-    concurrency: Quantity,
-    output_len: Quantity,
-    ragged: bool,
-) -> Quantity:
-    """Mean time per output token after the first: a step, and the part of the others' prompts that falls into it."""
-    others = greatest(concurrency - prefills_seen(profile, concurrency, ragged), 0)
-    return step_s + others / output_len * carried_s
+def carried_time(carried: KernelSums, profile: Profile) -> Quantity:
+    """Seconds that one prompt adds to the decode steps that carry it."""
+    return profile.prefill_factor * carried.total_s(profile)
+
+
+def closed_loop_tpot(step_s: Quantity, carried_s: Quantity, others: Quantity, output_len: Quantity) -> Quantity:
+    """Mean time per output token after the first: a step, and the part of the `others`' prompts that falls into it.
+
+    >>> round(closed_loop_tpot(step_s=0.01, carried_s=0.1, others=20, output_len=200), 3)
+    0.02
+    """
+    return step_s + greatest(others, 0) / output_len * carried_s
 
 
 def closed_loop_ttft(prefill_s: Quantity, profile: Profile, concurrency: Quantity, ragged: bool) -> Quantity:
