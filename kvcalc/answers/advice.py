@@ -26,6 +26,7 @@ class Outcome(NamedTuple):
     tokens: int | None
     batch: int | None  # whole sequences at the context
     pool: int | None
+    longest: int | None  # tokens of one sequence, at most max_model_len
     usd: float | None  # per million output tokens
 
 
@@ -44,11 +45,11 @@ def advice(deployed: Deployed, point: OperatingPoint, measured_pool: int | None 
     outcomes = [(change, _changed(deployed, change, point, measured_pool)) for change in _changes(deployed)]
     tried = [(change, outcome) for change, outcome in outcomes if outcome is not None]
     twice = 2 * deployed.deployment.tensor_parallel_size
-    found = _shorter(deployed, point, now)
+    found = _shorter(deployed, now)
     if now.fits:
         found += _to_hold_more([one for one in tried if _gpus(one[0]) <= twice], now, point)
     else:
-        found += _to_fit(tried, point)
+        found += _to_fit(tried, point) + _to_reach_further(tried, now)
     found += _to_cost_less(tried, now)
     return tuple(found[:MOST])
 
@@ -66,6 +67,7 @@ def _outcome(deployed: Deployed, point: OperatingPoint, measured_pool: int | Non
         tokens=held.kv_cache_size_tokens if held else None,
         batch=held.max_batch(point.context) if held else None,
         pool=deployed.pool_bytes,
+        longest=held.estimated_max_model_len(deployed.max_model_len) if held and deployed.max_model_len else None,
         usd=usd,
     )
 
@@ -136,23 +138,31 @@ def _highest_share(deployed: Deployed) -> float:
     return min(USUAL_SHARE, int(100 * (1 - beside / budget.total)) / 100)
 
 
-def _shorter(deployed: Deployed, point: OperatingPoint, now: Outcome) -> list[Advice]:
+def _shorter(deployed: Deployed, now: Outcome) -> list[Advice]:
     """A length that fits, where one sequence of max_model_len does not."""
-    length = deployed.max_model_len
-    if length is None or not now.pool or now.pool <= 0 or deployed.deployment.engine == "ideal":
+    length, longest = deployed.max_model_len, now.longest
+    if length is None or not longest or longest >= length or deployed.deployment.engine == "ideal":
         return []
-    held = _with(deployed, {"kv_memory_bytes": now.pool}).capacity
-    if held is None or (held.max_concurrency(length) or 1) >= 1:
+    return [Advice(change=f"--max-model-len {longest}", effect=_up_to(longest), goal="fit")]
+
+
+def _up_to(length: int) -> str:
+    return f"max_model_len up to {format_count(length)} fits"
+
+
+def _to_reach_further(tried: list[tuple[Change, Outcome]], now: Outcome) -> list[Advice]:
+    """Changes that do not make it fit, but a longer sequence than now."""
+    if not now.longest:
         return []
-    longest = held.estimated_max_model_len(length)
-    if longest <= 0:
-        return []
+    further = [
+        (outcome.longest, change.flag)
+        for change, outcome in tried
+        if not outcome.fits and (outcome.longest or 0) >= WORTH_SAYING * now.longest
+    ]
     return [
-        Advice(
-            change=f"--max-model-len {longest}",
-            effect=f"max_model_len up to {format_count(longest)} fits",
-            goal="fit",
-        )
+        Advice(change=flag, effect=_up_to(longest), goal="fit")
+        for longest, flag in sorted(further, key=lambda one: -(one[0] or 0))
+        if longest
     ]
 
 

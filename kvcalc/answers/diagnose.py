@@ -63,7 +63,7 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
         result=result,
         assumptions=(*specs.assumptions, *(budget.assumptions if budget else ())),
         sources=(*(specs.model.sources if specs.model else ()),),
-        warnings=(*specs.missing, *_restarts(facts), *(budget.warnings if budget else ())),
+        warnings=(*_restarts(facts), *(budget.warnings if budget else ())),
     )
 
 
@@ -270,5 +270,5 @@ def _advice(facts: LogFacts, specs: Logged, held: Capacity | None) -> tuple[Advi
             found += advice(deployed, deployed.operating_point(), measured_pool=_measured_pool(facts))
     first: dict[str, Advice] = {}
     for one in found:
-        first.setdefault(one.change, one)
+        first.setdefault(one.change.split()[0], one)  # the engine's own figure wins over the calculated one
     return tuple(first.values())

@@ -1,0 +1,65 @@
+"""`kvcalc diagnose`."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, TextIO
+
+import typer
+
+from kvcalc.cli.flags import GPU, OUTPUT, SERVING
+from kvcalc.cli.options import Flags, takes
+from kvcalc.cli.output import Output
+from kvcalc.errors import KvcalcError
+
+
+@takes(GPU, SERVING, OUTPUT)
+def command(
+    flags: Flags,
+    logfile: Annotated[
+        str, typer.Argument(metavar="[LOGFILE]", help="A start-up log; - or nothing is stdin.", show_default=False)
+    ] = "-",
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Where the log does not name it.", show_default=False)
+    ] = None,
+) -> None:
+    """Where an engine's memory went, whether that agrees with the prediction, what to change.
+
+    \b
+      kvcalc diagnose vllm.log
+      kvcalc diagnose vllm.log --gpu l40s --model qwen3-8b
+      docker logs server 2>&1 | kvcalc diagnose --json
+
+    Start-up logs of vLLM, SGLang, TensorRT-LLM and llama.cpp; a refused start is explained.
+    """
+    output = Output(flags)
+    from kvcalc.answers.diagnose import diagnose
+    from kvcalc.engines.logs import bounded_lines
+    from kvcalc.render.pages.diagnose import page, rows
+
+    if model is not None:
+        flags["model"] = model
+    with _opened(logfile) as file:
+        report = diagnose(bounded_lines(file), flags)
+    output.emit(report, "diagnose", page, rows)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
+    """The file, or stdin; bytes that are no UTF-8 do not matter."""
+    if path == "-":
+        if sys.stdin.isatty():
+            raise KvcalcError(
+                "no log given", hint="name a file, or pipe one in: `vllm serve ... 2>&1 | kvcalc diagnose`"
+            )
+        sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
+        yield sys.stdin
+        return
+    try:
+        file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        raise KvcalcError(
+            f"cannot read the log {path[:200]}: {error}", hint="check the path and its permissions"
+        ) from error
+    with file:
+        yield file

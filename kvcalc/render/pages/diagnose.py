@@ -1,0 +1,99 @@
+"""What `kvcalc diagnose` shows."""
+
+from typing import Any
+
+from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.reports.diagnose import Compared, DiagnoseReport, DiagnoseResult, MemoryLine
+from kvcalc.units import format_bytes, format_count
+
+
+def page(report: DiagnoseReport) -> Page:
+    result = report.result
+    blocks: list[Block] = []
+    if result.refusals:
+        blocks += [
+            Text(title="Why it did not start", lines=(f"line {one.number}: {one.line}", *one.why))
+            for one in result.refusals
+        ]
+    if result.memory:
+        blocks.append(_memory(result))
+    shares = {line.name for line in result.memory}
+    capacity = tuple(one for one in result.agreement if one.name not in shares)
+    if capacity:
+        blocks.append(_capacity(capacity))
+    disagreeing = tuple(_disagreement(one) for one in result.agreement if not one.agrees)
+    if disagreeing:
+        blocks.append(Text(title="What disagrees", lines=disagreeing))
+    if result.advice:
+        blocks.append(
+            Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
+        )
+    if result.missing:
+        blocks.append(Text(title="What the log does not say", lines=result.missing))
+    name = " ".join(part for part in (result.engine, result.version) if part)
+    where = " on ".join(part for part in (result.model, result.gpu) if part)
+    return Page(
+        title=f"{name}: {where}" if where else name,
+        verdict=_verdict(result),
+        good=result.started and not disagreeing if result.agreement or result.refusals else None,
+        blocks=tuple(blocks),
+        notes=assumed(report),
+    )
+
+
+def _verdict(result: DiagnoseResult) -> str:
+    if not result.started:
+        return "did not start"
+    if not result.agreement:
+        return "read"
+    wrong = sum(not one.agrees for one in result.agreement)
+    return "agrees with the prediction" if not wrong else f"{wrong} of {len(result.agreement)} figures disagree"
+
+
+def _memory(result: DiagnoseResult) -> Table:
+    return Table(
+        title="Memory of one GPU",
+        columns=("", "log", "predicted", "range"),
+        left=frozenset({0}),
+        rows=tuple(_row(line) for line in result.memory),
+    )
+
+
+def _row(line: MemoryLine) -> tuple[str, ...]:
+    spread = ""
+    if line.low_bytes is not None and line.high_bytes is not None:
+        spread = f"{_size(line.low_bytes)} to {_size(line.high_bytes)}"
+    name = f"{line.name} ({line.note})" if line.note and len(line.note) < 20 else line.name
+    return name, _size(line.log_bytes), _size(line.predicted_bytes), spread
+
+
+def _size(value: int | None) -> str:
+    return "–" if value is None else format_bytes(value)
+
+
+def _capacity(rows: tuple[Compared, ...]) -> Table:
+    return Table(
+        title="What the log's pool holds",
+        columns=("", "log", "predicted", "error"),
+        rows=tuple((one.name, _shown(one, one.log), _shown(one, one.predicted), _error(one)) for one in rows),
+    )
+
+
+def _shown(one: Compared, value: float) -> str:
+    if one.unit == "bytes":
+        return format_bytes(value)
+    return format_count(value) if float(value).is_integer() else f"{value:,.2f}"
+
+
+def _error(one: Compared) -> str:
+    return "" if one.error is None else f"{one.error:+.2%}"
+
+
+def _disagreement(one: Compared) -> str:
+    log, predicted = _shown(one, one.log), _shown(one, one.predicted)
+    return f"{one.name}: the log says {log}, predicted was {predicted} ({_error(one)})"
+
+
+def rows(report: DiagnoseReport) -> list[dict[str, Any]]:
+    """For CSV: the figures that were compared."""
+    return [one.model_dump() for one in report.result.agreement]
