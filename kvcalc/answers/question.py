@@ -45,11 +45,11 @@ def ask(model: str, flags: dict[str, Any], engine: str = "vllm") -> Question:
 def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     """The model with the element type and the quantization that the deployment asks for."""
     if deployment.dtype != "auto":
-        from kvcalc.catalog.quantization import redtype
+        from kvcalc.catalog.quantization_online import redtype
 
         model = redtype(model, deployment.dtype)
     if deployment.quantization is not None:
-        from kvcalc.catalog.quantization import requantize
+        from kvcalc.catalog.quantization_online import requantize
 
         model = requantize(model, deployment.quantization)
     return model

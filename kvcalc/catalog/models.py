@@ -24,6 +24,9 @@ _HUB_ID = re.compile(
     r"(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})(?:/(?P<file>[\w./-]+\.gguf)|:(?P<quant>[\w.-]+))?(?:@(?P<rev>[\w./-]+))?\Z",
     re.ASCII,
 )
+_HUB_URL = re.compile(
+    r"https?://(?:huggingface|hf)\.co/(?P<repo>[\w.-]+/[\w.-]+)(?:/(?:tree|blob)/(?P<rev>[\w.-]+)(?:/.*)?)?/?\Z"
+)
 _LONGEST_NAME = 4096  # longer than any path
 QUANT = "hf_quant_config.json"  # ModelOpt's own file
 
@@ -40,6 +43,8 @@ def load_model(name: str, revision: str | None = None) -> ModelSpec:
     """
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise KvcalcError(f"not a model's name: {name[:60]!r}", hint="give a card, a Hub id, a folder or a file")
+    if url := _HUB_URL.match(name):
+        name, revision = url["repo"], revision or (url["rev"] if url["rev"] != "main" else None)
     if revision is None and (card := find_card(name)):
         return load_card(card)
     path = Path(name).expanduser()

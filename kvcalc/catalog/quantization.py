@@ -56,7 +56,9 @@ def find_quantization(config: Json, hf_quant_config: Json | None) -> Keys | None
     for place in places:
         for name in ("quantization_config", "compression_config", "quantization"):
             if isinstance(place.get(name), Mapping) and place[name]:
-                return Keys(place[name], name)
+                # DeepSeek-V4 says the dtype of its experts beside the scheme, V4.1 within it.
+                beside = {"expert_dtype": place["expert_dtype"]} if place.get("expert_dtype") is not None else {}
+                return Keys({**beside, **place[name]}, name)
             if place.get(name) not in (None, {}, [], "", "none"):
                 return Keys(place[name], name)  # not an object: an error that says so
     return Keys(hf_quant_config, "hf_quant_config") if hf_quant_config else None

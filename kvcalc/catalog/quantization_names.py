@@ -33,6 +33,7 @@ FUSED = {
 _ROOT = re.compile(r"(?:^|^re:\^?)((?:[\w-]+\\?\.)*?)(?:layers|h|blocks)\\?\.(?:\d|\*|\.)")
 _EXPERT = re.compile(r"\.experts\.\d+(?=\.|\Z)")
 _LAYER = re.compile(r"^(?:[\w-]+\.)*?(?=(?:layers|h|blocks)\.\d+\.)")
+_BESIDE = re.compile(r"mtp|vis|audio|speech|encoder|sam\\b")  # roots of other parts, whose layers have numbers too
 _LONGEST = 400  # characters of one pattern
 _NAMES = 2_000_000  # characters of a whole list
 # A repeated group can take exponential time, many open repeats a polynomial of high degree; no real list has either.
@@ -44,8 +45,9 @@ def roots_in(patterns: Iterable[str]) -> frozenset[str]:
     found = set()
     for pattern in patterns:
         match = _ROOT.match(pattern)
-        if match and "*" not in match[1]:
-            found.add(match[1].replace("\\", ""))
+        root = match[1].replace("\\", "") if match else None
+        if root is not None and not _BESIDE.search(root):
+            found.add(root)
     return frozenset(found)
 
 
@@ -63,7 +65,7 @@ def spellings(path: str, roots: frozenset[str] = frozenset()) -> tuple[str, ...]
     elif roots:  # lm_head, embed_tokens: below the same outer module as the layers
         paths += [root.split(".")[0] + "." + path for root in sorted(roots) if "." in root]
     paths += [_EXPERT.sub(".experts", one) for one in paths if ".experts." in one]
-    stems = [one.rpartition(".") for one in paths]
+    stems = [one.rpartition(".") for one in paths if ".compressor." not in one]
     paths += [f"{stem}.{name}" for stem, _, last in stems for name in FUSED.get(last, ())]
     return tuple(dict.fromkeys(paths))
 

@@ -23,6 +23,7 @@ from kvcalc.specs.formats import FP8_CHANNEL, FP8_TENSOR, INT8_CHANNEL, MXFP4, M
 from kvcalc.specs.model import Tensor
 
 Place = Literal["layer", "outside", "tower", "mtp"]
+UNUSUAL = frozenset({"embedding", "position", "head", "router", "compressor"})
 # Built without quantization by the engines and left so by the tools that write checkpoints: the indexer's small
 # weights, the MTP layer's input projection, the gate of a shared expert.
 KEPT = frozenset({"weights_proj", "indexers_proj", "eh_proj", "shared_expert_gate", "shared_expert_gate.weight"})
@@ -44,7 +45,8 @@ class Module:
     @property
     def usual(self) -> bool:
         """A linear that methods cover unless a list says otherwise."""
-        return self.linear and self.tensor.category not in ("router", "head", "position") and self.last not in KEPT
+        kept = self.last in KEPT or ".compressor." in self.path
+        return self.linear and self.tensor.category not in UNUSUAL and not kept
 
     @property
     def last(self) -> str:
@@ -87,7 +89,10 @@ LAYERS: tuple[Place, ...] = ("layer", "mtp")
 
 
 def fp8(keys: Keys) -> Scheme:
-    """`quant_method: fp8`: per tensor, or in blocks as DeepSeek-V3; experts may be packed fp4 (DeepSeek-V4)."""
+    """`quant_method: fp8`: per tensor, or in blocks as DeepSeek-V3; experts may be packed fp4 (DeepSeek-V4).
+
+    The list may leave out the usual (`lm_head`, routers): transformers adds those to whatever a config lists.
+    """
     block = keys.integers("weight_block_size", least=1, most=2**16)
     if block is not None and len(block) != 2:
         raise KvcalcError("weight_block_size needs two numbers", hint="as in [128, 128]")

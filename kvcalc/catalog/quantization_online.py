@@ -1,0 +1,95 @@
+"""`--quantization` and `--dtype`: the same model stored otherwise than its checkpoint."""
+
+from kvcalc.catalog.names import did_you_mean
+from kvcalc.catalog.quantization import cover
+from kvcalc.catalog.quantization_schemes import Module, Scheme
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.formats import (
+    DTYPE_ALIASES,
+    FP8_BLOCK,
+    FP8_CHANNEL,
+    FP8_TENSOR,
+    INT8_CHANNEL,
+    MXFP4,
+    MXFP8,
+    NVFP4,
+    PLAIN,
+    WeightFormat,
+    integer,
+)
+from kvcalc.specs.model import ModelSpec
+
+AWQ = integer(4, 128, zero_bits=4)
+GPTQ = integer(4, 128, zero_bits=4, bits_per_input=32)
+NF4 = WeightFormat(
+    name="nf4", compute="bf16", bits=4, scale="group", scale_bits=32, group=64, bits_per_tensor=512
+)  # as bitsandbytes quantizes while loading: an fp32 scale for 64 elements, and a table of 16 values
+# What the name of a scheme means where no checkpoint says more: the usual choice of the tools that write it.
+FORMATS = {
+    "fp8": FP8_TENSOR, "fp8_per_tensor": FP8_TENSOR, "fp8_per_channel": FP8_CHANNEL, "fp8_per_block": FP8_BLOCK,
+    "int8": INT8_CHANNEL, "w8a8": INT8_CHANNEL, "awq": AWQ, "gptq": GPTQ, "awq_marlin": AWQ, "gptq_marlin": GPTQ,
+    "int4": integer(4, 128), "w4a16": integer(4, 128), "w8a16": integer(8, None),
+    "nvfp4": NVFP4, "modelopt_fp4": NVFP4, "mxfp4": MXFP4, "mxfp8": MXFP8,
+    "bitsandbytes": NF4, "nf4": NF4,
+}  # fmt: skip
+LAYERS_ONLY = {"awq", "gptq", "awq_marlin", "gptq_marlin", "int4", "w4a16", "w8a16"}
+
+
+def requantize(model: ModelSpec, name: str) -> ModelSpec:
+    """The model with its linears in another format: embeddings, head, norms, routers and towers stay as they are.
+
+    Args:
+        model: any; one that its checkpoint quantizes already is refused unless it is quantized by the same scheme.
+        name: fp8, int8, awq, gptq, nvfp4, mxfp4, bitsandbytes ..., in vLLM's spelling.
+
+    Raises:
+        KvcalcError: an unknown scheme, or a checkpoint that is quantized otherwise.
+    """
+    key = name.lower().replace("-", "_")
+    if key not in FORMATS:
+        raise KvcalcError(
+            f"unknown quantization {name[:40]!r}",
+            hint=did_you_mean(key, FORMATS, f"one of {', '.join(sorted(FORMATS))}"),
+        )
+    form = FORMATS[key]
+    if model.quantization is not None:
+        stored = {t.format.name.split("-")[0] for group in model.groups for t in group.tensors}
+        if form.name.split("-")[0] in stored or key.split("_")[0] in model.quantization:
+            return model
+        raise KvcalcError(
+            f"{model.name} is already quantized ({model.quantization})",
+            hint="leave out --quantization, or name the unquantized checkpoint",
+        )
+    places = ("layer",) if key in LAYERS_ONLY else ("layer", "outside")
+
+    def choose(module: Module) -> WeightFormat | None:
+        return form if module.usual and module.place in places else None
+
+    why = f"the checkpoint is not quantized: as {form.name} the linears of its layers, not embedding, head and routers"
+    taken = Assumption(name="quantization", value=key, why=why)
+    return _otherwise(cover(model, Scheme(key, choose)), quantization=key, assumptions=(*model.assumptions, taken))
+
+
+def redtype(model: ModelSpec, name: str) -> ModelSpec:
+    """The model in another dtype, as `--dtype` asks: unquantized tensors and activations.
+
+    Raises:
+        KvcalcError: not a dtype of weights.
+    """
+    if name == "auto":
+        return model
+    dtype = DTYPE_ALIASES.get(name, name)
+    if dtype not in PLAIN:
+        raise KvcalcError(f"--dtype: {name[:40]!r} is not a dtype of weights", hint=f"auto, {', '.join(PLAIN)}")
+    if dtype == model.dtype:
+        return model
+    plain, wanted = PLAIN[model.dtype], PLAIN[dtype]
+    changed = cover(model, Scheme(dtype, lambda module: wanted if module.tensor.format == plain else None))
+    taken = Assumption(name="dtype", value=dtype, why=f"asked for; the checkpoint is {model.dtype}")
+    return _otherwise(changed, dtype=dtype, assumptions=(*model.assumptions, taken))
+
+
+def _otherwise(model: ModelSpec, **changes: object) -> ModelSpec:
+    """What the file holds no longer says how large the weights are."""
+    return model.model_copy(update={"weight_file_bytes": None, "file_parameters": None, **changes})

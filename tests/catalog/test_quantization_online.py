@@ -1,0 +1,65 @@
+"""`--quantization` and `--dtype` on a checkpoint that says otherwise."""
+
+import pytest
+
+from kvcalc.catalog.models import load_model
+from kvcalc.catalog.quantization_online import FORMATS, redtype, requantize
+from kvcalc.counting.weights import counted_weight_bytes
+from kvcalc.errors import KvcalcError
+
+LLAMA = load_model("llama-3-8b")
+LINEARS = 32 * (2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 14336 * 4096)  # of the layers: q, o, k, v, gate, up, down
+MATRICES = 32 * 7
+REST = 2 * (8_030_261_248 - LINEARS)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("fp8", LINEARS + 4 * MATRICES),
+        ("FP8", LINEARS + 4 * MATRICES),
+        ("int8", LINEARS + 4 * 32 * (2 * 4096 + 2 * 1024 + 2 * 14336 + 4096)),
+        ("awq", LINEARS // 2 + LINEARS // 64 + LINEARS // 256),
+        ("gptq", LINEARS // 2 + LINEARS // 64 + LINEARS // 256 + 4 * 32 * (6 * 4096 + 14336)),
+        ("nvfp4", LINEARS // 2 + LINEARS // 16 + 8 * MATRICES),
+        ("mxfp4", LINEARS // 2 + LINEARS // 32),
+        ("bitsandbytes", LINEARS // 2 + LINEARS // 16 + 64 * MATRICES),
+    ],
+)
+def test_sizes_of_llama_3_8b(name: str, size: int) -> None:
+    model = requantize(LLAMA, name)
+    assert counted_weight_bytes(model) == size + REST
+    assert [a.name for a in model.assumptions] == ["quantization"]
+
+
+def test_every_name_applies() -> None:
+    for name in FORMATS:
+        assert counted_weight_bytes(requantize(LLAMA, name)) < 16_060_522_496
+
+
+def test_a_quantized_checkpoint_is_left_alone_or_refused() -> None:
+    model = load_model("gpt-oss-120b")
+    assert requantize(model, "mxfp4") == model
+    with pytest.raises(KvcalcError, match="already quantized"):
+        requantize(model, "awq")
+
+
+def test_an_unknown_name_gets_a_suggestion() -> None:
+    with pytest.raises(KvcalcError) as caught:
+        requantize(LLAMA, "nvfp5")
+    assert "nvfp4" in caught.value.hint
+
+
+def test_dtype() -> None:
+    assert redtype(LLAMA, "auto") == redtype(LLAMA, "bfloat16") == LLAMA
+    assert counted_weight_bytes(redtype(LLAMA, "float32")) == 2 * counted_weight_bytes(LLAMA)
+    half = redtype(LLAMA, "half")
+    assert (half.dtype, counted_weight_bytes(half)) == ("fp16", 16_060_522_496)
+    assert [a.name for a in half.assumptions] == ["dtype"]
+    with pytest.raises(KvcalcError):
+        redtype(LLAMA, "int4")
+
+
+def test_the_files_size_no_longer_counts() -> None:
+    exact = LLAMA.model_copy(update={"weight_file_bytes": 16_060_522_496})
+    assert requantize(exact, "fp8").weight_file_bytes is None
