@@ -13,6 +13,7 @@ from typing import Any
 from budgets import budget_case, budget_summary
 from capacity_checks import capacity_checks
 from case_models import config_model
+from log_lines import log_lines, log_summary
 from question_checks import question_checks
 
 from kvcalc.engines import loaded_weight_bytes
@@ -32,6 +33,9 @@ def main() -> int:
     cases = [case for file in flags.cases for case in json.loads(file.read_text(encoding="utf-8"))]
     answers = [answer(case, flags.configs) for case in cases]
     result = {"cases": answers, "summary": summary(answers)}
+    logs = [log_lines(case) for case in cases if "raw_lines" in case]
+    if logs:
+        result["summary"]["raw_lines"] = log_summary(logs)
     if flags.json:
         json.dump(result, sys.stdout, indent=1)
         print()

@@ -26,7 +26,9 @@ def _setting(name: str) -> Reading:
 
 
 def _first_cache(facts: LogFacts) -> float | None:
-    return next((cache.size_bytes / MIB for cache in facts.caches if cache.size_bytes), None)
+    """llama.cpp announces attention's cache first; older builds only its buffers."""
+    sizes = (cache.size_bytes / MIB for cache in facts.caches if cache.size_bytes)
+    return next(sizes, None if facts.pool_bytes is None else facts.pool_bytes / MIB)
 
 
 # A figure of the record, how it is read from the facts, and what rounding may hide.
