@@ -88,13 +88,14 @@ def _time(result: SizeResult, limits: Limits, figure: str, way: str) -> Judged:
 
 
 def _ttft(result: SizeResult, limits: Limits) -> Judged:
-    value = result.ttft_s
-    if value is None:
-        raise KvcalcError("max-ttft needs a prompt's length", hint="add input-len to the deployment")
+    """At the concurrency if the file gives one, else of a prompt that has the engine to itself."""
+    serving = result.serving
+    if serving is None:
+        raise KvcalcError("max-ttft needs the lengths of a request", hint="add input-len and output-len")
     if limits.judge == "bound":
-        return value.bound_s, AT_MOST, "bound"
-    return (value.estimate_s.value, AT_MOST, "estimate") if limits.judge == "value" else (
-        value.estimate_s.high, AT_MOST, "estimate's high")  # fmt: skip
+        return serving.ttft_alone_bound_s, AT_MOST, "bound"
+    range_ = serving.ttft_s if serving.concurrency_given else serving.ttft_alone_s
+    return (range_.value, AT_MOST, "estimate") if limits.judge == "value" else (range_.high, AT_MOST, "estimate's high")
 
 
 def _unlimited(value: float | None) -> float:

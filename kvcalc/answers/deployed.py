@@ -1,8 +1,11 @@
 """A question put on its GPUs: weights, memory, pool and what the pool holds. Every command starts here."""
 
+from datetime import date
 from functools import cached_property
 
 from kvcalc.answers.question import Question
+from kvcalc.catalog.kernels import load_kernels
+from kvcalc.catalog.prices import price_of, price_warning
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.layout import leaves_node
 from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes
@@ -12,9 +15,12 @@ from kvcalc.engines.memory_budget import MemoryBudget
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.gpu import GpuSpec, Price
 from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.peaks import arithmetic
+from kvcalc.timing.price import Machine
+from kvcalc.timing.profile import profile_for
+from kvcalc.timing.steady import BATCHED_TOKENS
 from kvcalc.units import format_bytes, format_count
 
 NO_LIMIT_CONTEXT = 8192  # for a model without a maximum, when nothing is said
@@ -88,11 +94,36 @@ class Deployed:
     @cached_property
     def max_num_seqs(self) -> int | None:
         """Sequences that the engine admits to a step; None: it sets no limit."""
-        if self.deployment.max_num_seqs is not None:
-            return self.deployment.max_num_seqs
-        taken = (one.value for one in self.budget.assumptions if one.name == "max_num_seqs")
-        value = next(taken, None)
+        return self.deployment.max_num_seqs or self._taken("max_num_seqs")
+
+    @cached_property
+    def max_num_batched_tokens(self) -> int:
+        """Prompt tokens that one step carries at most."""
+        given = self.deployment.max_num_batched_tokens or self._taken("max_num_batched_tokens")
+        return given or BATCHED_TOKENS
+
+    def _taken(self, name: str) -> int | None:
+        """A setting that the engine's default supplied."""
+        value = next((one.value for one in self.budget.assumptions if one.name == name), None)
         return value if isinstance(value, int) else None
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The GPU with its measured kernels, and what this engine adds to them."""
+        version = self.deployment.engine_version
+        profile = profile_for(self.deployment.engine, version, self.gpu.vendor)
+        return Machine(self.gpu, load_kernels(self.gpu), profile, self.gpus_per_node)
+
+    @cached_property
+    def price(self) -> Price | None:
+        """What was given, else the dated list price; None: neither."""
+        given = self.deployment.price_usd_per_hour
+        if given is None:
+            return price_of(self.gpu)
+        today = date.today().isoformat()
+        return Price(
+            low_usd_per_hour=given, median_usd_per_hour=given, high_usd_per_hour=given, date=today, source="--price"
+        )
 
     @cached_property
     def gpus_per_node(self) -> int:
@@ -103,7 +134,23 @@ class Deployed:
         """What the GPU's name, the memory and the layout took for granted."""
         left = leaves_node(self.deployment, self.gpus_per_node)
         nodes = () if left is None else (Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"),)
-        return (*self.gpu.assumptions, *self.budget.assumptions, *nodes)
+        return (*self.gpu.assumptions, *self.budget.assumptions, *nodes, *self._price_assumption)
+
+    @property
+    def _price_assumption(self) -> tuple[Assumption, ...]:
+        if self.price is None or self.deployment.price_usd_per_hour is not None:
+            return ()
+        low, high = self.price.low_usd_per_hour, self.price.high_usd_per_hour
+        why = f"USD per GPU-hour, {self.price.source}, {self.price.date}; from {low:.2f} to {high:.2f}"
+        return (Assumption(name="price", value=self.price.median_usd_per_hour, why=why),)
+
+    @property
+    def price_warnings(self) -> tuple[str, ...]:
+        """What to say of an old list price."""
+        if self.price is None or self.deployment.price_usd_per_hour is not None:
+            return ()
+        said = price_warning(self.price)
+        return () if said is None else (said,)
 
     def max_batch(self, context: int) -> int | None:
         """Whole sequences of this context; None: no limit, or the pool is not predicted."""
@@ -126,6 +173,11 @@ class Deployed:
     def _default_batch(self, context: int) -> int | None:
         fitting = [one for one in (self.max_batch(context), self.max_num_seqs) if one is not None]
         return (min(fitting) or None) if fitting and self.capacity is not None else None
+
+    def concurrency(self, point: OperatingPoint) -> int:
+        """Requests in flight on each replica: as asked, but no more than run at once; the rest would queue."""
+        asked = self.question.workload.concurrency
+        return min(asked or point.batch or 1, self._default_batch(point.context) or 1)
 
     def _too_long(self, context: int, strict: bool) -> tuple[str, ...]:
         longest = self.model.max_context

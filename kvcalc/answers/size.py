@@ -1,8 +1,10 @@
 """`kvcalc size`: does it fit, how many users, how fast, what binds, what does it cost."""
 
+from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
 from kvcalc.answers.question import Question
+from kvcalc.answers.serving import serving_of
 from kvcalc.answers.speed import point_of
 from kvcalc.catalog.gpus import all_gpus
 from kvcalc.engines import capacity
@@ -14,6 +16,7 @@ from kvcalc.reports.size import (
     ContextRow,
     IdealCapacity,
     MemoryTerm,
+    Price,
     RankedGpu,
     RankingReport,
     RankingResult,
@@ -55,8 +58,11 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         memory=_memory(deployed),
         bound=speed.bound if speed else None,
         estimate=speed.estimate if speed else None,
+        price=Price(**deployed.price.model_dump(exclude={"sellers"})) if deployed.price else None,
+        serving=serving_of(deployed, deployed.concurrency(point)) if point.batch else None,
         by_context=_by_context(deployed),
         ideal=_ideal(deployed, point.context),
+        advice=advice(deployed, point) if with_advice else (),
     )
     return SizeReport(
         inputs=_inputs(deployed, point.context, point.batch),
@@ -64,7 +70,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         figures=(*_working(deployed, point.context), *(speed.figures if speed else ())),
         assumptions=_once((*question.assumptions, *deployed.assumptions, *(speed.assumptions if speed else ()))),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
-        warnings=(*point.warnings, *deployed.budget.warnings),
+        warnings=(*point.warnings, *deployed.budget.warnings, *deployed.price_warnings),
     )
 
 

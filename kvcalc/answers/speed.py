@@ -12,6 +12,7 @@ from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.reports.base import Figure, Range
 from kvcalc.reports.size import Bound, Estimate
 from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.timing.estimate import assumptions, estimate_step
 from kvcalc.timing.roofline import bound as roofline
 from kvcalc.timing.roofline import operator_bound_total
 
@@ -88,9 +89,33 @@ def point_of(deployed: Deployed, context: int, batch: int) -> Point:
             usd_per_million_output_tokens=cost,
         ),
         operator_bound_s=float(operator_bound_total(operators, deployed.gpu, deployed.gpus_per_node)),
-        estimate=None,
+        estimate=_estimate(deployed, operators, batch),
         figures=figures,
+        assumptions=assumptions(deployed.machine),
     )
+
+
+def _estimate(deployed: Deployed, operators: tuple[Operator, ...], batch: int) -> Estimate | None:
+    """What this GPU and engine are expected to do; none with `--engine ideal`, where nothing but the bound is meant."""
+    if deployed.deployment.engine == "ideal":
+        return None
+    found = estimate_step(operators, deployed.machine, sequences=batch)
+    time = Range(value=found.value, low=found.low, high=found.high)
+    return estimate_of(deployed, time, batch * deployed.deployment.data_parallel_size)
+
+
+def estimate_of(deployed: Deployed, time: Range, sequences: float) -> Estimate:
+    """Throughput and cost of the whole deployment from the time of a step; the low time gives the high throughput."""
+    speed = Range(value=sequences / time.value, low=sequences / time.high, high=sequences / time.low)
+    cost = None
+    if deployed.price is not None:
+        usd, gpus = deployed.price.median_usd_per_hour, deployed.deployment.gpus
+        cost = Range(
+            value=usd_per_million_tokens(usd, gpus, speed.value),
+            low=usd_per_million_tokens(usd, gpus, speed.high),
+            high=usd_per_million_tokens(usd, gpus, speed.low),
+        )
+    return Estimate(step_time_s=time, output_tokens_per_s=speed, usd_per_million_output_tokens=cost)
 
 
 COST = "USD per million output tokens at the bound"
@@ -163,12 +188,12 @@ def _working(deployed: Deployed, terms: dict[str, float], batch: int) -> tuple[F
         bound,
         speed,
     ]
-    if deployment.price_usd_per_hour is not None:
+    if deployed.price is not None:
         figures.append(
             explain(
                 usd_per_million_tokens,
                 name=COST,
-                usd_per_gpu_hour=deployment.price_usd_per_hour,
+                usd_per_gpu_hour=deployed.price.median_usd_per_hour,
                 gpus=deployment.gpus,
                 tokens_per_s=speed.value or 0.0,
             )

@@ -7,6 +7,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
 from kvcalc.reports.step import Intensity, MatmulThreshold, OperatorRow, StepReport, StepResult
 from kvcalc.specs.model import ModelSpec, Tensor
+from kvcalc.timing.estimate import estimate_step
 from kvcalc.timing.roofline import operator_bound, operator_limit
 
 
@@ -65,7 +66,13 @@ def step(question: Question) -> StepReport:
 
 
 def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
-    return tuple(
+    """Every operator with its bound and, for a real engine, its estimate; last, what the engine itself adds."""
+    operators = operators_of(deployed, at.context, at.batch)
+    found = None
+    if deployed.deployment.engine != "ideal":
+        found = estimate_step(operators, deployed.machine, sequences=at.batch)
+    times = [None] * len(operators) if found is None else [float(one.time_s) for one in found.operators]
+    rows = [
         OperatorRow(
             name=one.name,
             count=one.count,
@@ -73,9 +80,16 @@ def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
             flops=one.count * one.flops,
             time_s=float(operator_bound(one, deployed.gpu, deployed.gpus_per_node)),
             limit=operator_limit(one, deployed.gpu),
+            estimate_s=time,
         )
-        for one in operators_of(deployed, at.context, at.batch)
-    )
+        for one, time in zip(operators, times, strict=True)
+    ]
+    if found is not None:
+        engine = OperatorRow(
+            name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(found.engine_s)
+        )
+        rows.append(engine)
+    return tuple(rows)
 
 
 def thresholds(model: ModelSpec, ridge: float) -> tuple[MatmulThreshold, ...]:

@@ -89,6 +89,8 @@ WORKLOAD = (
     _text("Workload", "output_len", "--output-len --osl", "TOKENS", "Output tokens of a request."),
 )
 
+CONCURRENCY = (_text("Workload", "concurrency", "--concurrency", "N", "Requests in flight on each replica."),)
+
 TARGETS = (
     _text("Workload", "ttft_s", "--ttft", "TIME", "Target for the time to the first token: 1s."),
     _text("Workload", "tpot_s", "--tpot", "TIME", "Target for the time per output token: 50ms."),

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from kvcalc.cli.flags import GPU, OUTPUT, SERVING, WORKLOAD
+from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK
 
 
-@takes(GPU, SERVING, WORKLOAD, OUTPUT)
+@takes(GPU, SERVING, WORKLOAD, CONCURRENCY, OUTPUT)
 def command(
     model: ModelArgument,
     flags: Flags,
@@ -23,6 +23,7 @@ def command(
     \b
       kvcalc size llama-3-8b --gpu h100-sxm
       kvcalc size llama-3-70b --gpu h100-sxm -tp 4 --kv-cache-dtype fp8 --batch 32 --context 8192
+      kvcalc size llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 64
       kvcalc size qwen3-8b                      every GPU, ranked
       kvcalc size llama-3-8b --gpu h100-sxm --engine ideal --kv-memory 50GB
     """

@@ -23,6 +23,34 @@ class Estimate(Frozen):
     usd_per_million_output_tokens: Range | None = None
 
 
+class Price(Frozen):
+    """USD per GPU-hour; the median is what the costs are computed with."""
+
+    low_usd_per_hour: float
+    median_usd_per_hour: float
+    high_usd_per_hour: float
+    date: str
+    source: str
+
+
+class Serving(Frozen):
+    """A server in a steady state: `concurrency` requests in flight on each replica, lengths as given."""
+
+    input_len: int
+    output_len: int
+    concurrency: int
+    concurrency_given: bool
+    ttft_alone_bound_s: float
+    ttft_alone_s: Range  # nobody else in the engine
+    ttft_s: Range  # at the concurrency
+    tpot_s: Range  # mean, the other requests' prompts included
+    output_tokens_per_s: Range
+    total_tokens_per_s: float
+    output_tokens_per_s_per_gpu: float
+    usd_per_million_output_tokens: float | None  # the part of the hour that decodes
+    usd_per_million_input_tokens: float | None  # the part that prompts take
+
+
 class ContextRow(Frozen):
     """Whole sequences that fit at a context; None: no limit."""
 
@@ -82,6 +110,8 @@ class SizeResult(Frozen):
     kv_pool_high_bytes_per_gpu: int | None = None
     bound: Bound | None
     estimate: Estimate | None
+    price: Price | None = None
+    serving: Serving | None = None  # where --input-len and --output-len are given
     by_context: tuple[ContextRow, ...]
     ideal: IdealCapacity | None
     advice: tuple[Advice, ...] = ()

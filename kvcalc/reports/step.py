@@ -14,7 +14,7 @@ class OperatorRow(Frozen):
     bytes: float
     flops: float
     time_s: float
-    limit: Literal["memory", "compute", "link"]
+    limit: Literal["memory", "compute", "link", "engine"]
     estimate_s: float | None = None
 
 

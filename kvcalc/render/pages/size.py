@@ -4,7 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
 from kvcalc.reports.base import Range
-from kvcalc.reports.size import MemoryTerm, RankedGpu, RankingReport, SizeReport, SizeResult
+from kvcalc.reports.size import MemoryTerm, RankedGpu, RankingReport, Serving, SizeReport, SizeResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_usd
 
 
@@ -14,9 +14,12 @@ def page(report: SizeReport | RankingReport) -> Page:
     if isinstance(report, RankingReport):
         blocks.append(_ranking(report.result.ranking))
     blocks.append(_memory(result))
-    blocks.append(_sequences(result))
+    if result.fits or result.kv_cache_size_tokens:
+        blocks.append(_sequences(result))
     if result.bound is not None:
         blocks.append(_step(result))
+    if result.serving is not None:
+        blocks.append(_serving(result.serving))
     if result.advice:
         blocks.append(
             Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
@@ -97,13 +100,35 @@ def _step(result: SizeResult) -> Facts:
     return Facts(title=f"One decode step of {batch} sequences at {format_count(result.context)}", rows=tuple(rows))
 
 
+def _serving(serving: Serving) -> Facts:
+    """A server that is kept busy."""
+    usd_out, usd_in = serving.usd_per_million_output_tokens, serving.usd_per_million_input_tokens
+    rows = [
+        ("first token", format_seconds(serving.ttft_s.value), _times(serving.ttft_s)),
+        ("alone", format_seconds(serving.ttft_alone_s.value), f"nobody else there; {_times(serving.ttft_alone_s)}"),
+        ("per output token", format_seconds(serving.tpot_s.value), _times(serving.tpot_s)),
+        (
+            "throughput",
+            f"{format_count(serving.output_tokens_per_s.value)} tokens/s",
+            f"of output; {format_count(serving.total_tokens_per_s)} with the prompts",
+        ),
+    ]
+    if usd_out is not None and usd_in is not None:
+        rows.append(("cost", f"{format_usd(usd_out)} out", f"{format_usd(usd_in)} in, per million tokens of each"))
+    return Facts(
+        title=f"Serving {format_count(serving.concurrency)} requests at a time, "
+        f"{format_count(serving.input_len)} tokens in and {format_count(serving.output_len)} out",
+        rows=tuple(rows),
+    )
+
+
 def _times(value: Range) -> str:
     return f"{format_seconds(value.low)} to {format_seconds(value.high)}"
 
 
 def _speed(tokens_per_s: float, cost: float | None, remark: str) -> str:
-    money = f", {format_usd(cost)} per million tokens" if cost is not None else ""
-    return f"{format_count(tokens_per_s)} tokens/s{money}, {remark}"
+    money = f", {format_usd(cost)} per M tokens" if cost is not None else ""
+    return f"{remark}, {format_count(tokens_per_s)} tokens/s{money}"
 
 
 def _ranking(ranking: tuple[RankedGpu, ...]) -> Table:

@@ -45,11 +45,12 @@ def _whole(result: StepResult) -> Block:
 def _operators(result: StepResult) -> tuple[Block, ...]:
     if not result.operators:
         return ()
-    whole = sum(row.time_s for row in result.operators) or 1.0
+    estimated = all(row.estimate_s is not None for row in result.operators)
+    whole = sum((row.estimate_s or 0.0) if estimated else row.time_s for row in result.operators) or 1.0
     return (
         Table(
             title="By operator",
-            columns=("operator", "calls", "bytes", "FLOPs", "bound", "share", "estimate", "limit"),
+            columns=("operator", "calls", "bytes", "FLOPs", "bound", "estimate", "share", "limit"),
             left=frozenset({0, 7}),
             rows=tuple(_operator(row, whole) for row in result.operators),
         ),
@@ -57,14 +58,15 @@ def _operators(result: StepResult) -> tuple[Block, ...]:
 
 
 def _operator(row: OperatorRow, whole: float) -> tuple[str, ...]:
+    worked = row.bytes > 0 or row.flops > 0 or row.limit == "link"
     return (
         row.name,
-        format_count(row.count),
-        format_bytes(row.bytes, 1),
-        format_si(row.flops, "", 1),
-        format_seconds(row.time_s),
-        f"{row.time_s / whole:.0%}",
+        format_count(row.count) if worked else "",
+        format_bytes(row.bytes, 1) if worked else "",
+        format_si(row.flops, "", 1) if worked else "",
+        format_seconds(row.time_s) if worked else "",
         "–" if row.estimate_s is None else format_seconds(row.estimate_s),
+        f"{(row.time_s if row.estimate_s is None else row.estimate_s) / whole:.0%}",
         row.limit,
     )
 

@@ -1,0 +1,70 @@
+"""A server in a steady state: time to first token, time per output token, and the cost of both kinds of token."""
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.counting.operators import prefill_step
+from kvcalc.formulas.cost import usd_per_million_tokens
+from kvcalc.reports.base import Range
+from kvcalc.reports.size import Serving
+from kvcalc.timing.estimate import Estimate
+from kvcalc.timing.roofline import bound
+from kvcalc.timing.steady import prompts_time, steady_state
+
+
+def serving_of(deployed: Deployed, concurrency: int) -> Serving | None:
+    """The steady state at a concurrency per replica; None where no lengths are given or with `--engine ideal`."""
+    asked, deployment = deployed.question.workload, deployed.deployment
+    if asked.input_len is None or asked.output_len is None or deployment.engine == "ideal":
+        return None
+    found = steady_state(
+        deployed.model,
+        deployment.layout,
+        deployed.machine,
+        concurrency=concurrency,
+        input_len=asked.input_len,
+        output_len=asked.output_len,
+        cache_dtype=deployed.cache_dtype,
+        budget=deployed.max_num_batched_tokens,
+    )
+    replicas = deployment.data_parallel_size
+    prompt = prefill_step(deployed.model, deployment.layout, tokens=asked.input_len, cache_dtype=deployed.cache_dtype)
+    ends = [replicas * concurrency * asked.output_len / _whole(found.ttft_s, found.tpot_s, asked.output_len, end)
+            for end in ("high", "low")]  # fmt: skip
+    output_usd, input_usd = _costs(deployed, asked.input_len, asked.output_len, found.output_tokens_per_s)
+    return Serving(
+        input_len=asked.input_len,
+        output_len=asked.output_len,
+        concurrency=concurrency,
+        concurrency_given=asked.concurrency is not None,
+        ttft_alone_bound_s=float(bound(prompt, deployed.gpu).time_s),
+        ttft_alone_s=_range(found.ttft_alone_s),
+        ttft_s=_range(found.ttft_s),
+        tpot_s=_range(found.tpot_s),
+        output_tokens_per_s=Range(value=found.output_tokens_per_s, low=ends[0], high=ends[1]),
+        total_tokens_per_s=found.total_tokens_per_s,
+        output_tokens_per_s_per_gpu=found.output_tokens_per_s_per_gpu,
+        usd_per_million_output_tokens=output_usd,
+        usd_per_million_input_tokens=input_usd,
+    )
+
+
+def _range(value: Estimate) -> Range:
+    return Range(value=value.value, low=value.low, high=value.high)
+
+
+def _whole(ttft: Estimate, tpot: Estimate, output_len: int, end: str) -> float:
+    """Seconds of one request, at one end of both ranges."""
+    return float(getattr(ttft, end) + (output_len - 1) * getattr(tpot, end))
+
+
+def _costs(deployed: Deployed, input_len: int, output_len: int, rate: float) -> tuple[float | None, float | None]:
+    """USD per million output and input tokens: the hour is split by the time that prompts take of it."""
+    if deployed.price is None:
+        return None, None
+    usd, deployment = deployed.price.median_usd_per_hour, deployed.deployment
+    prompt_s = prompts_time(
+        deployed.model, deployment.layout, deployed.machine, input_len, cache_dtype=deployed.cache_dtype
+    )
+    requests_per_s = rate / output_len / deployment.data_parallel_size  # of one replica
+    share = min(1.0, requests_per_s * prompt_s)
+    output = usd_per_million_tokens(usd * (1 - share), deployment.gpus, rate)
+    return output, usd_per_million_tokens(usd * share, deployment.gpus, rate * input_len / output_len)
