@@ -109,7 +109,7 @@ def _latents(sentence: str) -> Iterable[tuple[int, Mixer]]:
 
 
 def _named_layers(sentence: str) -> Iterable[tuple[int, Mixer]]:
-    """ "35 SWA (2 KV heads x 256, window 512) + 7 full (2 KV heads x 512)", "52 SWA 1024 + 10 full, 16 KV heads x 128"."""
+    """Layers by name: "35 SWA (2 KV heads x 256, window 512) + 7 full (2 KV heads x 512)"; or a shared width."""
     shared = re.search(r"(\d+) full, (\d+) KV heads? x (\d+)", sentence)
     for match in re.finditer(r"(\d+) SWA (\d+)", sentence):
         if shared:

@@ -82,7 +82,7 @@ def _layers_bytes(
 
 
 def _local_bytes(tensor: Tensor, group: LayerGroup | None, model: ModelSpec, layout: Layout, dtype: str | None) -> int:
-    copies, shape = local_tensor(tensor, group, model, layout)
+    copies, shape = local_tensor(tensor, group, layout)
     return copies * matrix_bytes(shape, _loaded_format(tensor.format, model, dtype))
 
 
@@ -90,17 +90,15 @@ def _loaded_format(form: WeightFormat, model: ModelSpec, dtype: str | None) -> W
     return PLAIN[dtype] if dtype in PLAIN and form.name == model.dtype and form.name in PLAIN else form
 
 
-def local_tensor(
-    tensor: Tensor, group: LayerGroup | None, model: ModelSpec, layout: Layout
-) -> tuple[int, tuple[int, ...]]:
+def local_tensor(tensor: Tensor, group: LayerGroup | None, layout: Layout) -> tuple[int, tuple[int, ...]]:
     """Copies and shape of one rank's part of a tensor."""
     mlp = group.mlp if group else None
     if tensor.category == "experts" and isinstance(mlp, MoeMlp):
         if layout.enable_expert_parallel:
             ranks = layout.tensor_parallel_size * layout.data_parallel_size
             spread = tensor.copies + layout.num_redundant_experts * (tensor.copies // mlp.experts)
-            return -(-spread // ranks), _rounded(tensor, tensor.shape, mlp, model)
-        return tensor.copies, _rounded(tensor, _divided(tensor, layout.tensor_parallel_size, 1), mlp, model)
+            return -(-spread // ranks), _rounded(tensor, tensor.shape, mlp.expert_width)
+        return tensor.copies, _rounded(tensor, _divided(tensor, layout.tensor_parallel_size, 1), mlp.expert_width)
     return tensor.copies, _divided(tensor, layout.tensor_parallel_size, _kv_heads(group))
 
 
@@ -124,18 +122,16 @@ def _divided(tensor: Tensor, tp: int, kv_heads: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _rounded(tensor: Tensor, shape: tuple[int, ...], mlp: MoeMlp, model: ModelSpec) -> tuple[int, ...]:
-    """An expert's share, as wide as its kernel wants it."""
+def _rounded(tensor: Tensor, shape: tuple[int, ...], expert_width: int) -> tuple[int, ...]:
+    """An expert's share, as wide as its kernel wants it: gate and up have the width as outputs, down as inputs."""
     width_multiple, hidden_multiple = EXPERT_MULTIPLES.get(tensor.format.name, (1, 1))
-
-    def rounded(size: int, whole: int) -> int:
-        if whole == 2 * mlp.expert_width and whole != model.hidden:  # gate and up in one
-            return 2 * _up(size // 2, width_multiple)
-        if whole == mlp.expert_width:
-            return _up(size, width_multiple)
-        return _up(size, hidden_multiple) if whole == model.hidden else size
-
-    return tuple(rounded(size, whole) for size, whole in zip(shape, tensor.shape, strict=True))
+    if len(shape) < 2 or tensor.split not in ("columns", "rows"):
+        return shape
+    *copies, outputs, inputs = shape
+    if tensor.split == "columns":
+        parts = tensor.shape[-2] // expert_width or 1  # 2: gate and up in one
+        return (*copies, parts * _up(outputs // parts, width_multiple), _up(inputs, hidden_multiple))
+    return (*copies, _up(outputs, hidden_multiple), _up(inputs, width_multiple))
 
 
 def _up(size: int, multiple: int) -> int:
