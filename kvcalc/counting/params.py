@@ -6,7 +6,8 @@ from kvcalc.specs.model import LayerGroup, ModelSpec, MoeMlp, Tensor
 
 
 def _sum(tensors: Iterable[Tensor]) -> int:
-    return sum(tensor.parameters for tensor in tensors)
+    """Buffers are stored with the weights, and are no parameters."""
+    return sum(tensor.parameters for tensor in tensors if not tensor.buffer)
 
 
 def _layers(groups: Iterable[LayerGroup]) -> int:
@@ -27,12 +28,12 @@ def mtp_parameters(model: ModelSpec) -> int:
 def parameters_by_category(model: ModelSpec) -> dict[str, int]:
     """The same total, by what the parameters are for."""
     found: dict[str, int] = {}
-    for group in model.groups:
-        for tensor in group.tensors:
-            found[tensor.category] = found.get(tensor.category, 0) + group.count * tensor.parameters
-    outside = [*model.tensors, *(tensor for tower in model.towers for tensor in tower.tensors)]
-    for tensor in outside:
-        found[tensor.category] = found.get(tensor.category, 0) + tensor.parameters
+    counted = [(tensor, group.count) for group in model.groups for tensor in group.tensors]
+    counted += [(tensor, 1) for tensor in model.tensors]
+    counted += [(tensor, 1) for tower in model.towers for tensor in tower.tensors]
+    for tensor, count in counted:
+        if not tensor.buffer:
+            found[tensor.category] = found.get(tensor.category, 0) + count * tensor.parameters
     return found
 
 
@@ -49,4 +50,5 @@ def _active_of_layer(group: LayerGroup) -> int:
     return sum(
         round(tensor.parameters * share) if tensor.category == "experts" else tensor.parameters
         for tensor in group.tensors
+        if not tensor.buffer
     )
