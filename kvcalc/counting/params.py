@@ -1,4 +1,4 @@
-"""Parameters: sums over tensors, by category and by what one token meets."""
+"""Parameters: sums over tensors, by category and by what one token meets. Buffers are bytes, not parameters."""
 
 from collections.abc import Iterable
 
