@@ -50,7 +50,8 @@ def advice(deployed: Deployed, point: OperatingPoint, measured_pool: int | None 
         found += _to_hold_more([one for one in tried if _gpus(one[0]) <= twice], now, point)
     else:
         found += _to_fit(tried, point) + _to_reach_further(tried, now)
-    found += _to_cost_less(tried, now)
+    said = {one.change for one in found}
+    found += _to_cost_less([one for one in tried if one[0].flag not in said], now)
     return tuple(found[:MOST])
 
 
@@ -203,21 +204,24 @@ def _more(ratio: float, outcome: Outcome, now: Outcome, point: OperatingPoint) -
     if outcome.batch != now.batch and now.batch is not None:
         said += f"; {_sequences(outcome.batch, point.context)} instead of {_count(now.batch)}"
     freed = (outcome.pool or 0) - (now.pool or 0)
-    return said + (f"; {format_bytes(freed)} more per GPU" if freed > 0.05 * GIB else "")
+    said += f"; {format_bytes(freed)} more per GPU" if freed > 0.05 * GIB else ""
+    return said + (f"; {_cheaper(outcome.usd, now.usd)}" if _saves(outcome, now) else "")
+
+
+def _saves(outcome: Outcome, now: Outcome) -> bool:
+    return outcome.usd is not None and now.usd is not None and outcome.usd * WORTH_SAYING <= now.usd
+
+
+def _cheaper(usd: float | None, before: float | None) -> str:
+    return f"{format_usd(usd or 0)} per million output tokens instead of {format_usd(before or 0)}"
 
 
 def _to_cost_less(tried: list[tuple[Change, Outcome]], now: Outcome) -> list[Advice]:
-    if now.usd is None:
-        return []
-    cheaper = [(outcome.usd, change) for change, outcome in tried if outcome.fits and outcome.usd is not None]
-    cheaper = sorted((usd, change) for usd, change in cheaper if usd * WORTH_SAYING <= now.usd)
+    cheaper = [(change, outcome) for change, outcome in tried if outcome.fits and _saves(outcome, now)]
+    cheaper.sort(key=lambda one: one[1].usd or 0)
     return [
-        Advice(
-            change=change.flag,
-            effect=f"{format_usd(usd)} per million output tokens instead of {format_usd(now.usd)}",
-            goal="cost",
-        )
-        for usd, change in cheaper[:2]
+        Advice(change=change.flag, effect=_cheaper(outcome.usd, now.usd), goal="cost")
+        for change, outcome in cheaper[:2]
     ]
 
 

@@ -1,0 +1,138 @@
+"""Start-up logs put beside the prediction. The figures of the logs are of public runs, named where they are used."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvcalc.answers.diagnose import diagnose
+from kvcalc.errors import KvcalcError
+from kvcalc.reports.diagnose import DiagnoseResult
+from kvcalc.units import GIB
+
+# Llama-3.1-8B on an H100, vLLM 0.19 at 0.95: weights 14.99, peak 1.89, outside 0.25, graphs 0.96, cache 58.11 GiB.
+STARTED = """\
+(APIServer pid=1) INFO [api_server.py:1839] vLLM API server version 0.19.0
+(APIServer pid=1) INFO [utils.py:233] non-default args: {'model': 'meta-llama/Llama-3.1-8B-Instruct', \
+'max_model_len': 8192, 'gpu_memory_utilization': 0.95}
+(EngineCore pid=9) INFO [core.py:105] Initializing a V1 LLM engine (v0.19.0) with config: \
+model='meta-llama/Llama-3.1-8B-Instruct', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=1
+(EngineCore pid=9) INFO [gpu_worker.py:436] Available KV cache memory: 58.11 GiB
+(EngineCore pid=9) INFO [kv_cache_utils.py:1319] GPU KV cache size: 476,032 tokens
+(EngineCore pid=9) INFO [kv_cache_utils.py:1324] Maximum concurrency for 8,192 tokens per request: 58.11x
+(EngineCore pid=9) DEBUG [gpu_worker.py:640] Free memory on device (78.68/79.19 GiB) on startup. Desired GPU memory \
+utilization is (0.95, 75.23 GiB). Actual usage is 14.99 GiB for weight, 1.89 GiB for peak activation, 0.25 GiB for \
+non-torch memory, and 0.96 GiB for CUDAGraph memory.
+"""
+
+# Llama-3.1-8B with an fp8 cache, 6 GiB for it: a public question, answered by the log with 8.0 GiB and 98,304 tokens.
+REFUSED = """\
+Initializing a V1 LLM engine (v0.10.2) with config: model='meta-llama/Llama-3.1-8B-Instruct', dtype=torch.bfloat16, \
+max_seq_len=131072, tensor_parallel_size=1, kv_cache_dtype=fp8
+ValueError: To serve at least one request with the models's max seq len (131072), (8.00 GiB KV cache is needed, which \
+is larger than the available KV cache memory (6.00 GiB). Based on the available memory, the estimated maximum model \
+length is 98304. Try increasing `gpu_memory_utilization` or decreasing `max_model_len`
+"""
+
+
+def result(text: str, **flags: object) -> DiagnoseResult:
+    return diagnose(text, dict(flags)).result
+
+
+def test_a_start_that_agrees() -> None:
+    found = result(STARTED, model="llama-3.1-8b", gpu="h100-sxm")
+    assert (found.engine, found.version, found.started) == ("vllm", "0.19.0", True)
+    assert all(one.agrees for one in found.agreement), [one for one in found.agreement if not one.agrees]
+    compared = {one.name: one for one in found.agreement}
+    assert compared["tokens"].predicted == 476032
+    assert compared["cache pool"].predicted == pytest.approx(58.11 * GIB, rel=0.003)
+    assert {"weights", "activation peak", "outside PyTorch", "CUDA graphs"} <= compared.keys()
+    assert found.log["pool_bytes"] == int(58.11 * GIB)
+    assert found.predicted["activation_bytes"]["low"] <= found.log["activation_bytes"]
+    assert not found.missing
+
+
+def test_advice_has_numbers() -> None:
+    found = result(STARTED, model="llama-3.1-8b", gpu="h100-sxm")
+    advice = {one.change: one.effect for one in found.advice}
+    assert advice["--kv-cache-dtype fp8"].startswith("2.0× the tokens: 952,064 instead of 476,032")
+
+
+def test_a_refused_start_is_explained() -> None:
+    found = result(REFUSED, model="llama-3.1-8b", gpu="l4")
+    assert not found.started
+    assert found.refusals[0].kind == "cache-too-small"
+    assert "8.00 GiB of cache per GPU, 6.00 GiB is available: 2.00 GiB short" in found.refusals[0].why[0]
+    compared = {one.name: one for one in found.agreement}
+    assert compared["needed for one sequence"].predicted == 8 * GIB
+    assert compared["longest sequence"].predicted == 98304
+    assert found.advice[0].change == "--max-model-len 98304"
+    assert found.advice[0].effect == "max_model_len up to 98,304 fits"
+
+
+def test_what_the_log_does_not_say_is_asked_for() -> None:
+    found = result("GPU KV cache size: 476,032 tokens\nAvailable KV cache memory: 58.11 GiB")
+    assert any("--model" in line for line in found.missing)
+    assert any("--gpu" in line for line in found.missing)
+    assert found.agreement == ()
+    assert found.predicted == {}
+
+
+def test_a_busy_card() -> None:
+    found = result(
+        "ValueError: Free memory on device (70.12/79.19 GiB) on startup is less than desired GPU memory utilization "
+        "(0.9, 71.27 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+    )
+    assert "9.07 GiB of this GPU is taken already" in found.refusals[0].why[0]
+    assert found.advice[0].change == "--gpu-memory-utilization 0.88"
+
+
+def test_sglang_request_table() -> None:
+    """Llama-4-Scout at its full context: 4 B for each of 2,049 × 10,485,760 tokens."""
+    found = result(
+        "server_args=ServerArgs(model_path='meta-llama/Llama-4-Scout-17B-16E', tp_size=8, context_length=10485760)\n"
+        "[TP0] Load weight end. type=Llama4ForConditionalGeneration, dtype=torch.bfloat16, avail mem=50.2 GB, "
+        "mem usage=26.84 GB.\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 80.04 GiB. GPU 0 has a total capacity of "
+        "79.10 GiB of which 48.12 GiB is free.",
+        model="llama-3.1-8b",
+    )
+    assert found.refusals[0].kind == "out-of-memory"
+    assert any("requests" in line for line in found.refusals[0].why)
+
+
+def test_mamba_states_bound_the_sequences() -> None:
+    found = result(
+        "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (524). Please lower max_num_seqs"
+    )
+    assert found.advice[0].change == "--max-num-seqs 524"
+
+
+def test_a_version_that_prints_consumed_memory() -> None:
+    """Llama-3.1-8B on an A100, vLLM 0.31 on a cold cache: the terms add up to the requested memory."""
+    found = result(
+        "Initializing a V1 LLM engine (v0.31.0) with config: model='x', dtype=torch.bfloat16, max_seq_len=131072\n"
+        "Using V2 Model Runner\n"
+        "Free memory on device (78.74/79.25 GiB) on startup. Desired GPU memory utilization is (0.92, 72.91 GiB). "
+        "Actual usage is 15.26 GiB for consumed memory (weights + non-torch), 1.44 GiB for peak activation, and 0.23 "
+        "GiB for CUDAGraph memory.\nAvailable KV cache memory: 56.21 GiB\n",
+        model="llama-3.1-8b",
+        gpu="a100-80g-sxm",
+    )
+    names = {line.name for line in found.memory}
+    assert {"weights and outside PyTorch", "activation peak and graphs"} <= names
+    assert {one.name for one in found.agreement if not one.agrees} == set()
+
+
+@pytest.mark.parametrize("flags", [{"gpu": "h10O-sxm"}, {"model": "lama-3-8b"}, {"tensor_parallel_size": "x"}])
+def test_wrong_flags_are_errors(flags: dict[str, object]) -> None:
+    with pytest.raises(KvcalcError):
+        result(STARTED, **flags)
+
+
+@given(st.text(max_size=400))
+def test_any_text_is_an_answer_or_a_clear_error(text: str) -> None:
+    try:
+        found = result("Available KV cache memory: 1.00 GiB\n" + text, model="llama-3.1-8b")
+    except KvcalcError:
+        return
+    assert found.engine
