@@ -102,8 +102,7 @@ def _usd(deployed: Deployed, point: OperatingPoint) -> float | None:
     if not here.batch:
         return None
     speed = point_of(deployed, point.mean_context, here.batch)
-    estimate = speed.estimate.usd_per_million_output_tokens if speed.estimate else None
-    return estimate.value if estimate else speed.bound.usd_per_million_output_tokens
+    return speed.usd_per_million_tokens(speed.best_step_s)
 
 
 def _changes(deployed: Deployed) -> list[Change]:

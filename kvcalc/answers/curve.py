@@ -8,11 +8,14 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import ask
 from kvcalc.answers.speed import Point, point_of
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.curve import CurvePoint, CurveReport, CurveResult
+from kvcalc.formulas.step import throughput
+from kvcalc.reports.base import Range
+from kvcalc.reports.curve import CurvePoint, CurveReport, CurveResult, UnderTarget
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import flag_of
+from kvcalc.timing.steady import largest_batch
 
-MOST_POINTS = 5000
+MOST_POINTS = 20_000
 LARGEST_BATCH = 4096
 
 
@@ -21,49 +24,69 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
     if "gpu" not in swept:
         raise KvcalcError("no GPU given", hint="name one or several with --gpu; `kvcalc gpus` lists them")
     along = {name: list(dict.fromkeys(values)) for name, values in swept.items()}
-    batches = along.pop("batch", None)
-    over = "context" if batches is not None and len(batches) == 1 and len(along.get("context", [])) > 1 else "batch"
+    texts = along.pop("batch", [])
+    over = "context" if len(texts) == 1 and len(along.get("context", along.get("input_len", []))) > 1 else "batch"
     assumptions: dict[Assumption, None] = {}
     points: list[CurvePoint] = []
-    sources: dict[Any, None] = {}
-    name, target = model, None
+    under: list[UnderTarget] = []
+    warnings: dict[str, None] = {}
     for values in product(*along.values()):
         one = {**flags, **dict(zip(along, values, strict=True))}
-        for batch in batches or [None]:
-            question = ask(model, one if batch is None else {**one, "batch": batch})
-            deployed = Deployed(question)
-            points.extend(_points(deployed, given=batch is not None))
-            assumptions.update(dict.fromkeys((*question.assumptions, *deployed.assumptions)))
-            sources.update(dict.fromkeys(deployed.model.sources))
-            name, target = deployed.model.name, question.workload.tpot_s
+        questions = [ask(model, {**one, "batch": text}) for text in texts] or [ask(model, one)]
+        deployed = Deployed(questions[0])
+        given = [q.workload.batch for q in questions if texts and q.workload.batch is not None]
+        points.extend(_points(deployed, given))
+        under.extend(_under_target(deployed))
+        assumptions.update(dict.fromkeys((*questions[0].assumptions, *deployed.assumptions)))
+        warnings.update(dict.fromkeys(deployed.price_warnings))
         if len(points) > MOST_POINTS:
             raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
-    under = [p.batch for p in points if p.fits and target is not None and _tpot(p) <= target]
+    found = [one.batch for one in under if one.batch is not None]
     return CurveReport(
-        inputs={"model": name, **{flag_of(k)[2:]: v for k, v in {**flags, **swept}.items()}},
+        inputs={"model": deployed.model.name, **{flag_of(k)[2:]: v for k, v in {**flags, **swept}.items()}},
         result=CurveResult(
-            model=name,
+            model=deployed.model.name,
             over=over,
-            tpot_target_s=target,
-            largest_batch_under_tpot=max(under, default=None),
+            tpot_target_s=deployed.question.workload.tpot_s,
+            largest_batch_under_tpot=max(found, default=None),
+            under_tpot=tuple(under),
             points=tuple(points),
         ),
         assumptions=tuple(assumptions),
-        sources=tuple(sources),
+        sources=deployed.model.sources,
+        warnings=tuple(warnings),
     )
 
 
-def _tpot(point: CurvePoint) -> float:
-    return point.bound_s if point.estimate_s is None else point.estimate_s.value
-
-
-def _points(deployed: Deployed, given: bool) -> Iterator[CurvePoint]:
+def _under_target(deployed: Deployed) -> Iterator[UnderTarget]:
+    """The largest batch that fits and whose step is at most the target: by the estimate, by the bound with `ideal`."""
+    target = deployed.question.workload.tpot_s
+    if target is None:
+        return
     point = deployed.operating_point()
-    largest = deployed.max_batch(point.context)
-    batches = [point.batch or 1] if given else _powers(point.batch)
-    for batch in batches:
+    fits = deployed.max_batch(point.context)
+    most = LARGEST_BATCH if fits is None else min(fits, LARGEST_BATCH)
+    best = None
+    if most >= 1:
+        best = largest_batch(
+            lambda batch: float(point_of(deployed, point.mean_context, batch).best_step_s), target, most
+        )
+    yield UnderTarget(
+        gpu=deployed.gpu.name, tp=deployed.deployment.tensor_parallel_size, context=point.context, batch=best
+    )
+
+
+def _points(deployed: Deployed, given: list[int]) -> Iterator[CurvePoint]:
+    """One curve, all batches at once."""
+    import numpy as np
+
+    at = deployed.operating_point()
+    batches = list(dict.fromkeys(given)) or _powers(at.batch)
+    point = point_of(deployed, at.mean_context, np.array(batches, dtype=float))
+    largest = deployed.max_batch(at.context)
+    for i, batch in enumerate(batches):
         fits = deployed.capacity is not None and (largest is None or batch <= largest)
-        yield _point(deployed, point_of(deployed, point.mean_context, batch), point.context, fits)
+        yield _point(point, i, batch, at.context, fits)
 
 
 def _powers(most: int | None) -> list[int]:
@@ -73,28 +96,34 @@ def _powers(most: int | None) -> list[int]:
     return powers if powers[-1] == last else [*powers, last]
 
 
-def _point(deployed: Deployed, at: Point, context: int, fits: bool) -> CurvePoint:
-    gpus = deployed.deployment.gpus
-    cost, speed = at.bound.usd_per_million_output_tokens, at.bound.output_tokens_per_s
-    if at.estimate is not None:
-        price = at.estimate.usd_per_million_output_tokens
-        cost, speed = None if price is None else price.value, at.estimate.output_tokens_per_s.value
+def _point(point: Point, i: int, batch: int, context: int, fits: bool) -> CurvePoint:
+    """The i-th element of a point of arrays."""
+
+    def at(value: Any) -> float:
+        return float(value[i]) if getattr(value, "ndim", 0) else float(value)
+
+    deployed, estimate = point.deployed, point.estimate_s
+    time = at(point.best_step_s)
+    speed = throughput(batch * deployed.deployment.data_parallel_size, time)
+    cost = point.usd_per_million_tokens(point.best_step_s)
     return CurvePoint(
         gpu=deployed.gpu.name,
         tp=deployed.deployment.tensor_parallel_size,
-        batch=at.batch,
+        batch=batch,
         context=context,
-        bytes=at.bytes,
-        flops=at.flops,
-        intensity_flop_per_byte=at.flops / at.bytes,
-        memory_time_s=at.memory_time_s,
-        compute_time_s=at.compute_time_s,
-        bound_s=at.bound.step_time_s,
-        operator_bound_s=at.operator_bound_s,
-        estimate_s=at.estimate_s,
+        bytes=at(point.bytes),
+        flops=at(point.flops),
+        intensity_flop_per_byte=at(point.flops) / at(point.bytes),
+        memory_time_s=at(point.memory_time_s),
+        compute_time_s=at(point.compute_time_s),
+        bound_s=at(point.bound_s),
+        operator_bound_s=at(point.operator_bound_s),
+        estimate_s=None
+        if estimate is None
+        else Range(value=at(estimate.value), low=at(estimate.low), high=at(estimate.high)),
         output_tokens_per_s=speed,
-        output_tokens_per_s_per_gpu=speed / gpus,
-        output_tokens_per_s_per_user=1 / at.best_step_s,
-        usd_per_million_output_tokens=cost,
+        output_tokens_per_s_per_gpu=speed / deployed.deployment.gpus,
+        output_tokens_per_s_per_user=1 / time,
+        usd_per_million_output_tokens=None if cost is None else at(cost),
         fits=fits,
     )

@@ -4,40 +4,31 @@ This is `--engine ideal`. Parallel sizes divide the work plainly; pipeline stage
 token's time covers all of them.
 """
 
-from kvcalc.counting.cache import cache_profile
+from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.cache import CacheProfile
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.weights import mtp_weight_bytes, weight_bytes
 from kvcalc.formulas import step
-from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import Attention, CompressedAttention, CrossAttention, LatentAttention, Mixer, ModelSpec
 
 
-class LessonStep(Frozen):
-    """The terms of one decode step on one GPU."""
+def lesson_terms(
+    model: ModelSpec, profile: CacheProfile, layout: Layout, batch: Quantity, context: int
+) -> dict[str, Quantity]:
+    """Bytes and FLOPs of the step of `batch` sequences of `context` cached tokens, on one GPU.
 
-    weight_bytes: float
-    parameters: float
-    batch: float  # sequences in one pipeline stage
-    cache_bytes_per_sequence: float
-    attention_flops_per_sequence: float
-
-    @property
-    def flops(self) -> float:
-        return step.decode_step_flops(self.parameters, self.batch, self.attention_flops_per_sequence)
-
-
-def lesson_step(model: ModelSpec, layout: Layout, batch: int, context: int, cache_dtype: str) -> LessonStep:
-    """The step of `batch` sequences of `context` cached tokens."""
+    `profile` is one sequence's cache on one GPU. A batch may be an array.
+    """
     tp = layout.tensor_parallel_size
-    profile = cache_profile(model, cache_dtype, layout=layout)
-    return LessonStep(
-        weight_bytes=(weight_bytes(model) - mtp_weight_bytes(model)) / tp,
-        parameters=total_parameters(model) / tp,
-        batch=batch / layout.pipeline_parallel_size,
-        cache_bytes_per_sequence=profile.read(context),
-        attention_flops_per_sequence=attention_flops(model, context) / tp,
-    )
+    sequences = batch / layout.pipeline_parallel_size
+    attention = sequences * attention_flops(model, context) / tp
+    return {
+        "weight_bytes": (weight_bytes(model) - mtp_weight_bytes(model)) / tp,
+        "cache_bytes": sequences * profile.read(context),
+        "flops": sequences * 2 * total_parameters(model) / tp + attention,
+        "attention_flops": attention,
+    }
 
 
 def attention_flops(model: ModelSpec, context: int) -> float:

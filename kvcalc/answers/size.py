@@ -6,6 +6,7 @@ from kvcalc.answers.explain import explain
 from kvcalc.answers.question import Question
 from kvcalc.answers.serving import serving_of
 from kvcalc.answers.speed import point_of
+from kvcalc.answers.working import working
 from kvcalc.catalog.gpus import all_gpus
 from kvcalc.engines import capacity
 from kvcalc.engines.memory_budget import ByteRange
@@ -56,8 +57,8 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         kv_cache_max_concurrency=deployed.capacity.max_concurrency() if deployed.capacity else None,
         max_batch=deployed.max_batch(point.context),
         memory=_memory(deployed),
-        bound=speed.bound if speed else None,
-        estimate=speed.estimate if speed else None,
+        bound=speed.bound() if speed else None,
+        estimate=speed.estimate() if speed else None,
         price=Price(**deployed.price.model_dump(exclude={"sellers"})) if deployed.price else None,
         serving=serving_of(deployed, deployed.concurrency(point)) if point.batch else None,
         by_context=_by_context(deployed),
@@ -67,7 +68,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
     return SizeReport(
         inputs=_inputs(deployed, point.context, point.batch),
         result=result,
-        figures=(*_working(deployed, point.context), *(speed.figures if speed else ())),
+        figures=(*_working(deployed, point.context), *(working(speed) if speed and with_advice else ())),
         assumptions=_once((*question.assumptions, *deployed.assumptions, *(speed.assumptions if speed else ()))),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *deployed.budget.warnings, *deployed.price_warnings),

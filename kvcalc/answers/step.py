@@ -2,12 +2,12 @@
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import Question
-from kvcalc.answers.speed import Point, operators_of, point_of
+from kvcalc.answers.speed import Point, operators_of, point_of, range_of
+from kvcalc.answers.working import peak_of, working
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
 from kvcalc.reports.step import Intensity, MatmulThreshold, OperatorRow, StepReport, StepResult
 from kvcalc.specs.model import ModelSpec, Tensor
-from kvcalc.timing.estimate import estimate_step
 from kvcalc.timing.roofline import operator_bound, operator_limit
 
 
@@ -18,7 +18,7 @@ def step(question: Question) -> StepReport:
     if point.batch is None:
         raise KvcalcError("nothing fits, so there is no step", hint="give --batch to take a step apart all the same")
     at = point_of(deployed, point.mean_context, point.batch)
-    ridge = at.figure("ridge point")
+    ridge = matmul.ridge_point(peak_of(at), deployed.gpu.memory_bandwidth_bytes_per_s)
     weight_share = at.weight_bytes / at.bytes
     result = StepResult(
         model=deployed.model.name,
@@ -30,7 +30,7 @@ def step(question: Question) -> StepReport:
         weight_bytes=at.weight_bytes,
         cache_bytes=at.cache_bytes,
         flops=at.flops,
-        intensity_flop_per_byte=at.figure("intensity"),
+        intensity_flop_per_byte=at.flops / at.bytes,
         intensity=Intensity(
             weight_share=weight_share,
             cache_share=1 - weight_share,
@@ -40,11 +40,11 @@ def step(question: Question) -> StepReport:
         ridge_flop_per_byte=ridge,
         memory_time_s=at.memory_time_s,
         compute_time_s=at.compute_time_s,
-        bound_s=at.bound.step_time_s,
-        limit=at.bound.limit,
+        bound_s=at.bound_s,
+        limit=at.limit,
         operator_bound_s=at.operator_bound_s,
-        estimate_s=at.estimate_s,
-        output_tokens_per_s=at.bound.output_tokens_per_s,
+        estimate_s=range_of(at.estimate_s) if at.estimate_s else None,
+        output_tokens_per_s=at.bound().output_tokens_per_s,
         operators=_operators(deployed, at),
         matmul_thresholds=thresholds(deployed.model, ridge),
     )
@@ -58,7 +58,7 @@ def step(question: Question) -> StepReport:
             "context": at.context,
         },
         result=result,
-        figures=at.figures,
+        figures=working(at),
         assumptions=(*question.assumptions, *deployed.gpu.assumptions, *at.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=point.warnings,
@@ -68,9 +68,7 @@ def step(question: Question) -> StepReport:
 def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
     """Every operator with its bound and, for a real engine, its estimate; last, what the engine itself adds."""
     operators = operators_of(deployed, at.context, at.batch)
-    found = None
-    if deployed.deployment.engine != "ideal":
-        found = estimate_step(operators, deployed.machine, sequences=at.batch)
+    found = at.estimate_s
     times = [None] * len(operators) if found is None else [float(one.time_s) for one in found.operators]
     rows = [
         OperatorRow(

@@ -26,11 +26,21 @@ class CurvePoint(Frozen):
     fits: bool
 
 
+class UnderTarget(Frozen):
+    """The largest batch of one curve that fits and meets the TPOT target; None: not even one sequence."""
+
+    gpu: str
+    tp: int
+    context: int
+    batch: int | None
+
+
 class CurveResult(Frozen):
     model: str
     over: str  # what varies along a curve: batch or context
     tpot_target_s: float | None
     largest_batch_under_tpot: int | None
+    under_tpot: tuple[UnderTarget, ...]  # the same for each GPU, tp and context
     points: tuple[CurvePoint, ...]
 
 

@@ -11,15 +11,22 @@ def page(report: CurveReport) -> Page:
     result = report.result
     blocks: list[Block] = [plot(report), _table(result.points)]
     if result.tpot_target_s is not None:
-        best = result.largest_batch_under_tpot
-        said = "no batch" if best is None else f"a batch of {format_count(best)}"
-        kind = "the estimate" if any(p.estimate_s for p in result.points) else "the bound"
-        blocks.append(Text(lines=(f"At most {format_seconds(result.tpot_target_s)} per token, by {kind}: {said}.",)))
+        blocks.append(_under(report))
     return Page(
         title=f"{result.model}: throughput against speed",
         blocks=tuple(blocks),
         notes=assumed(report),
     )
+
+
+def _under(report: CurveReport) -> Text:
+    result = report.result
+    kind = "estimate" if any(point.estimate_s for point in result.points) else "bound"
+    lines = []
+    for one in result.under_tpot:
+        best = "not even one sequence" if one.batch is None else f"a batch of {format_count(one.batch)}"
+        lines.append(f"{one.gpu}, tp {one.tp}, context {format_count(one.context)}: {best}")
+    return Text(title=f"At most {format_seconds(result.tpot_target_s or 0)} a token, by the {kind}", lines=tuple(lines))
 
 
 def _curves(points: tuple[CurvePoint, ...], over: str) -> dict[str, list[CurvePoint]]:
