@@ -1,0 +1,132 @@
+"""A pass of any kind put on the machine: a decode step, a verification, a prompt, a step that carries a chunk.
+
+`speed.point_of` takes one decode step apart; this times whatever a `Step` describes, so that `prefill` and `speculate`
+compare passes with each other. Quantities may be arrays: a whole chunked prefill is one call.
+"""
+
+from dataclasses import dataclass, replace
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.lesson import lesson_step
+from kvcalc.counting.arrays import Quantity, greatest
+from kvcalc.counting.operator import Operator, Step
+from kvcalc.counting.operators import step_operators
+from kvcalc.timing.estimate import KernelSums, engine_time, first_token_time, kernel_sums, ranged, step_time
+from kvcalc.timing.ranges import spread
+from kvcalc.timing.roofline import bound as roofline
+from kvcalc.timing.roofline import operator_bound_total
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Bytes, FLOPs and seconds of one pass on one GPU; the estimate is None with `--engine ideal`."""
+
+    weight_bytes: Quantity
+    cache_bytes: Quantity
+    flops: Quantity
+    attention_flops: Quantity
+    memory_time_s: Quantity
+    compute_time_s: Quantity
+    operator_bound_s: Quantity
+    estimate_s: Quantity | None = None
+    low_s: Quantity | None = None
+    high_s: Quantity | None = None
+
+    @property
+    def bound_s(self) -> Quantity:
+        return greatest(self.memory_time_s, self.compute_time_s)
+
+    @property
+    def time_s(self) -> Quantity:
+        """The estimate where there is one, else the bound."""
+        return self.bound_s if self.estimate_s is None else self.estimate_s
+
+
+def timed(deployed: Deployed, step: Step, compute_efficiency: float = 1.0) -> Pass:
+    """The pass that `step` describes.
+
+    Args:
+        deployed: the model on its GPUs.
+        step: sequences that decode and tokens of prompts; `counting.operator.Step`.
+        compute_efficiency: share of the peak at which the bound computes; 1 gives the bound itself.
+    """
+    operators = operators_of_pass(deployed, step)
+    if deployed.deployment.engine == "ideal":
+        return _lesson(deployed, step, operators, compute_efficiency)
+    found = roofline(operators, deployed.gpu)
+    value, low, high = _estimate(deployed, step, operators)
+    return Pass(
+        weight_bytes=found.weight_bytes,
+        cache_bytes=found.cache_bytes,
+        flops=found.flops,
+        attention_flops=_attention(operators),
+        memory_time_s=found.memory_time_s,
+        compute_time_s=found.compute_time_s / compute_efficiency,
+        operator_bound_s=operator_bound_total(operators, deployed.gpu, deployed.gpus_per_node),
+        estimate_s=value,
+        low_s=low,
+        high_s=high,
+    )
+
+
+def operators_of_pass(deployed: Deployed, step: Step) -> tuple[Operator, ...]:
+    """The operators of a pass on one GPU."""
+    return step_operators(
+        deployed.model, deployed.deployment.layout, step, deployed.cache_dtype, deployed.state_dtype
+    )
+
+
+def _attention(operators: tuple[Operator, ...]) -> Quantity:
+    kinds = ("attention", "latent_attention", "prefill_attention", "state")
+    return sum(one.count * one.flops for one in operators if one.kind in kinds)
+
+
+def _lesson(deployed: Deployed, step: Step, operators: tuple[Operator, ...], efficiency: float) -> Pass:
+    """The lessons' pass: every parameter is read once and works once for each row; a chunk's own reads are left out."""
+    one = lesson_step(
+        deployed.model, deployed.deployment.layout, step.decode, step.context, deployed.cache_dtype
+    )
+    own = step.rows_each * one.batch * one.attention_flops_per_sequence
+    prompts = sum(op.count * op.flops for op in operators if op.kind == "prefill_attention")
+    rows = step.rows_each * one.batch + step.prefill_rows
+    flops = 2 * one.parameters * rows + own + prompts
+    cache = one.batch * one.cache_bytes_per_sequence
+    return Pass(
+        weight_bytes=one.weight_bytes,
+        cache_bytes=cache,
+        flops=flops,
+        attention_flops=own + prompts,
+        memory_time_s=(one.weight_bytes + cache) / deployed.gpu.memory_bandwidth_bytes_per_s,
+        compute_time_s=flops / (efficiency * deployed.peak_flops),
+        operator_bound_s=operator_bound_total(operators, deployed.gpu, deployed.gpus_per_node),
+    )
+
+
+def _estimate(
+    deployed: Deployed, step: Step, operators: tuple[Operator, ...]
+) -> tuple[Quantity, Quantity, Quantity]:
+    """A step as decode measures it, a prompt alone as its first token, a chunk as what it adds to the step."""
+    machine = deployed.machine
+    sums = kernel_sums(operators, machine)
+    kind = "tpot-moe" if sums.routed else "tpot-dense"
+    if _none(step.prompts):
+        value = step_time(sums, machine.profile, step.decode)
+    elif _none(step.decode):
+        value, kind = first_token_time(sums, machine.profile), "ttft-alone"
+    else:
+        plain = operators_of_pass(deployed, replace(step, prompts=0, tokens=0, start=0))
+        value = _carried(deployed, step, kernel_sums(plain, machine), sums)
+    found = ranged(value, spread(kind), machine)
+    return found.value, found.low, found.high
+
+
+def _carried(deployed: Deployed, step: Step, plain: KernelSums, mixed: KernelSums) -> Quantity:
+    """Chunks cost the difference of two steps: launches, decode attention and the engine are in both."""
+    profile = deployed.machine.profile
+    added = mixed.total_s(profile) - plain.total_s(profile)
+    engine = engine_time(profile, step.decode, plain.layers, plain.routed)
+    return plain.total_s(profile) + engine + profile.prefill_factor * added
+
+
+def _none(value: Quantity) -> bool:
+    return not hasattr(value, "__array__") and value == 0
