@@ -58,7 +58,7 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
         weights = int(case["weights_gib"] * GIB)
         budget = budget_of_shape(shape, gpu, deployment, weights, max_model_len=length, observed=observed)
         answer["checks"].append(_check("pool_gib", budget, case))
-        if model is not None and loaded_bytes is not None and (_plain(case) or model.quantization is not None):
+        if model is not None and loaded_bytes is not None and _plain(case) == (model.quantization is None):
             budget = memory_before_cache(model, gpu, deployment, loaded_bytes(model, deployment), observed)
             answer["checks"].append(_check("pool_from_config_gib", budget, case))
             answer["plain"] = model.quantization is None
