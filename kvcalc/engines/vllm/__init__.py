@@ -2,13 +2,14 @@
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.dtypes import cache_dtype, engine_dtype
+from kvcalc.engines.vllm.compressed import compressed_pages, packed
 from kvcalc.engines.vllm.groups import Layer, LayerGroup, grouped
 from kvcalc.engines.vllm.hybrid import block_of, state_bytes, state_page
 from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, mixer_pages, refuse_unserved
 from kvcalc.engines.vllm.report import printed_tokens, rounding_in_words, rule_in_words
 from kvcalc.engines.vllm.rules import Rules, in_flight_tokens, rules_of
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.model import Attention, LatentAttention, Mixer, ModelSpec, Recurrent
+from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, Mixer, ModelSpec, Recurrent
 
 BLOCK = 16
 LATENT_BLOCK = 64  # FlashMLA's
@@ -18,7 +19,8 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     """Blocks, tokens and sequences in `pool_bytes` on the fullest rank; every rank takes the fewest blocks."""
     rules = rules_of(deployment.engine_version)
     layers = model_layers(model, deployment, rules)
-    groups = grouped(layers, rules.widest_group)
+    compressed = any(isinstance(mixer, CompressedAttention) for group in model.groups for mixer in group.mixers)
+    groups = packed(layers) if compressed else grouped(layers, rules.widest_group)
     drafts = frozenset(index for index, _ in layers).difference(*stages)
     stages = [*stages[:-1], stages[-1] | drafts]  # draft layers are on the last stage
     # The stage whose part of a block is the largest has the fewest blocks.
@@ -59,7 +61,7 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list
     state = max((state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
     default = LATENT_BLOCK if any(isinstance(mixer, LatentAttention) for mixer in mixers) else BLOCK
     block = block_of(mixers, deployment.block_size or default, state, dtype, tp)
-    pages = [[] if isinstance(mixer, Recurrent) else mixer_pages(mixer, dtype, tp, block) for mixer in mixers]
+    pages = [_pages(mixer, dtype, tp, block) for mixer in mixers]
     widest = max((page.page_bytes for found in pages for page in found), default=0)
     layers: list[Layer] = []
     for (index, _), mixer, found in zip(every, mixers, pages, strict=True):
@@ -69,6 +71,16 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list
     return layers
 
 
+def _pages(mixer: Mixer, dtype: str, tp: int, block: int) -> list[Page]:
+    if isinstance(mixer, Recurrent):
+        return []  # its page depends on everyone else's
+    return (
+        compressed_pages(mixer, dtype)
+        if isinstance(mixer, CompressedAttention)
+        else mixer_pages(mixer, dtype, tp, block)
+    )
+
+
 def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
     if rules.windows_as_full and isinstance(mixer, Attention) and mixer.window is not None:
         return mixer.model_copy(update={"window": None})
@@ -76,8 +88,11 @@ def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
 
 
 def _cache_dtype(model: ModelSpec, deployment: Deployment, rules: Rules) -> str:
-    sparse = any(isinstance(m, LatentAttention) and m.indexer for group in model.groups for m in group.mixers)
-    if sparse and rules.sparse_latent_is_fp8 and deployment.kv_cache_dtype == "auto":
+    """`auto` is fp8 for compressed attention, and was for sparse latents."""
+    mixers = [mixer for group in model.groups for mixer in group.mixers]
+    sparse = any(isinstance(mixer, LatentAttention) and mixer.indexer for mixer in mixers)
+    compressed = any(isinstance(mixer, CompressedAttention) for mixer in mixers)
+    if deployment.kv_cache_dtype == "auto" and (compressed or (sparse and rules.sparse_latent_is_fp8)):
         return "fp8_ds_mla"
     return cache_dtype(model, deployment)
 

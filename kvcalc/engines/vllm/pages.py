@@ -13,7 +13,6 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.model import (
     Attention,
-    CompressedAttention,
     CrossAttention,
     Indexer,
     LatentAttention,
@@ -112,5 +111,3 @@ def refuse_unserved(mixer: Mixer) -> None:
         raise KvcalcError(
             f"vLLM does not serve {mixer.family} layers", hint="use --engine ideal for what the mathematics needs"
         )
-    if isinstance(mixer, CompressedAttention):
-        raise KvcalcError("compressed attention is planned apart", hint="report this as a bug")
