@@ -71,8 +71,11 @@ class Deployed:
 
     @cached_property
     def capacity(self) -> Capacity | None:
-        """None where the pool is not predicted."""
-        return None if self.pool_bytes is None else capacity(self.model, self.deployment, self.pool_bytes)
+        """None where the pool is not predicted. Windows keep what one step carries beside their own tokens."""
+        if self.pool_bytes is None:
+            return None
+        resolved = self.deployment.model_copy(update={"max_num_batched_tokens": self.max_num_batched_tokens})
+        return capacity(self.model, resolved, self.pool_bytes)
 
     @cached_property
     def profile(self) -> CacheProfile:
