@@ -12,6 +12,7 @@ from kvcalc.specs.budget import Budget, Entry, Limits
 from kvcalc.units import GIB
 
 # How each limit is judged: its figure, and whether the figure must be at least or at most the limit.
+UNLIMITED = float("inf")  # a model that keeps nothing holds any number of sequences
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", "equal"
 JUDGED_BY_TIME = ("max-tpot", "max-ttft", "min-tokens-per-second", "max-usd-per-mtok")
 
@@ -43,6 +44,7 @@ def _checked(entry: Entry, assumptions: dict[Assumption, None]) -> CheckedDeploy
         model=result.model,
         gpu=result.gpu,
         header=_header(entry, result),
+        line=entry.line,
         passed=passed,
         reason=result.reason,
         limits=tuple(sorted(results, key=lambda one: one.passed)),
@@ -56,6 +58,8 @@ def _header(entry: Entry, result: SizeResult) -> str:
 
 def _limit(name: str, want: float | bool, report: SizeReport, limits: Limits) -> LimitResult:
     have, way, judged_on = FIGURES[name](report.result, limits)
+    if have == UNLIMITED:
+        return LimitResult(name=name, want=want, have=None, passed=True, judged_on="no limit")
     if have is None:
         passed = False
     elif way == EQUAL:
@@ -98,11 +102,6 @@ def _ttft(result: SizeResult, limits: Limits) -> Judged:
     return (range_.value, AT_MOST, "estimate") if limits.judge == "value" else (range_.high, AT_MOST, "estimate's high")
 
 
-def _unlimited(value: float | None) -> float:
-    """A model without a growing cache holds any number."""
-    return float("inf") if value is None else value
-
-
 FIGURES: dict[str, Callable[[SizeResult, Limits], Judged]] = {
     "fits": lambda r, _: (r.fits, EQUAL, ""),
     "min-sequences": lambda r, _: (_held(r, r.kv_cache_max_concurrency), AT_LEAST, ""),
@@ -120,4 +119,6 @@ FIGURES: dict[str, Callable[[SizeResult, Limits], Judged]] = {
 
 def _held(result: SizeResult, value: float | None) -> float | None:
     """Nothing is held where the pool is not predicted or the engine does not start."""
-    return None if result.kv_pool_bytes_per_gpu is None else _unlimited(value)
+    if result.kv_pool_bytes_per_gpu is None:
+        return None
+    return UNLIMITED if value is None else value

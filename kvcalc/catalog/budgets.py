@@ -16,6 +16,7 @@ from kvcalc.specs.workload import Workload
 
 # A Hub id without a revision may mean another model tomorrow.
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z", re.ASCII)
+_TABLE = re.compile(r"\s*\[\[\s*deployment\s*\]\]")
 _OWN_KEYS = ("name", "model", "gpu", "limit")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization",
           "isl": "input_len", "osl": "output_len"}  # fmt: skip
@@ -42,12 +43,22 @@ def read_budget(path: Path) -> Budget:
     if not tables:
         raise KvcalcError(f"{where}: no deployments", hint="add a [[deployment]] with a model, a gpu and limits")
     shared = _flags(defaults, f"{where}: defaults")
-    entries = tuple(_entry(table, shared, where, i) for i, table in enumerate(tables, start=1))
+    starts = _table_lines(path)
+    entries = tuple(
+        _entry(table, shared, where, i).model_copy(update={"line": starts[i - 1] if i <= len(starts) else 1})
+        for i, table in enumerate(tables, start=1)
+    )
     names = [entry.name for entry in entries]
     for name in names:
         if names.count(name) > 1:
             raise KvcalcError(f"{where}: two deployments are named {name!r}", hint="give each its own name")
     return Budget(path=where, entries=entries)
+
+
+def _table_lines(path: Path) -> list[int]:
+    """The lines on which deployments begin, for messages that point at them."""
+    text = path.read_text(encoding="utf-8")
+    return [i for i, line in enumerate(text.splitlines(), start=1) if _TABLE.match(line)]
 
 
 def _known(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "step": "One decode step taken apart: bytes, FLOPs, bounds, per operator.",
     "compare": "The same question over several values of any flag, ranked.",
     "curve": "Throughput against speed per user, over batch or context.",
+    "check": "Do the deployments in a budget file still meet their limits.",
     "diagnose": "An engine's start-up log: where the memory went, what to change.",
     "models": "The model cards: parameters, weights, cache, and their sources.",
     "gpus": "The GPU specs, with the source of each number.",

@@ -21,6 +21,7 @@ class CheckedDeployment(Frozen):
     model: str
     gpu: str
     header: str  # the deployment in one line
+    line: int  # of its table in the file
     passed: bool
     reason: str | None  # why it does not fit
     limits: tuple[LimitResult, ...]

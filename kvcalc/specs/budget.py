@@ -15,7 +15,6 @@ def _seconds(value: object) -> object:
     return parse_seconds(value) if isinstance(value, str) else value
 
 
-
 class Limits(Frozen):
     """What must hold. None: not limited."""
 
@@ -49,6 +48,7 @@ class Entry(Frozen):
     flags: dict[str, Any]
     limits: Limits
     place: str  # "deployment 2 (chat)": for messages
+    line: int = 1  # where its table begins
 
 
 class Budget(Frozen):

@@ -1,0 +1,35 @@
+"""`kvcalc check`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kvcalc.cli.flags import OUTPUT
+from kvcalc.cli.options import Flags, takes
+from kvcalc.cli.output import Output
+from kvcalc.errors import EXIT_LIMIT, EXIT_OK
+
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The budget. Default: budget.toml.")]
+
+
+@takes(OUTPUT)
+def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
+    """Do the deployments in a budget file still meet their limits? Exits with 1 if not, for CI.
+
+    \b
+      kvcalc check
+      kvcalc check budget.toml --format github
+      kvcalc check budget.toml --format md -o "$GITHUB_STEP_SUMMARY"
+    """
+    output = Output(flags)
+    from kvcalc.answers.check import check
+    from kvcalc.catalog.budgets import read_budget
+    from kvcalc.render.pages.check import annotations, page, rows
+
+    report = check(read_budget(Path(file)))
+    if output.format == "github":
+        output.write(annotations(report))
+    else:
+        output.emit(report, "check", page, rows)
+    return EXIT_OK if report.result.passed else EXIT_LIMIT

@@ -1,0 +1,97 @@
+"""What `kvcalc check` shows: failures first, with what was wanted, what is there, and what would mend it."""
+
+from typing import Any
+
+from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.reports.check import CheckedDeployment, CheckReport, LimitResult
+from kvcalc.units import format_seconds, format_usd
+
+
+def page(report: CheckReport) -> Page:
+    result = report.result
+    broken = sum(not one.passed for one in result.deployments)
+    blocks: list[Block] = []
+    for one in result.deployments:
+        blocks.append(_limits(one))
+        if one.reason:
+            blocks.append(Text(lines=(one.reason,)))
+        if one.advice:
+            blocks.append(Text(lines=tuple(f"{advice.change}: {advice.effect}" for advice in one.advice)))
+    total = len(result.deployments)
+    verdict = f"all {total} keep their limits" if result.passed else f"{broken} of {total} broken"
+    return Page(
+        title=f"{report.inputs['file']}",
+        verdict=verdict,
+        good=result.passed,
+        blocks=tuple(blocks),
+        notes=assumed(report),
+    )
+
+
+def _limits(one: CheckedDeployment) -> Table:
+    return Table(
+        title=("✓ " if one.passed else "✗ ") + one.header,
+        columns=("", "limit", "want", "have", "misses by", "judged on"),
+        left=frozenset({0, 1, 5}),
+        rows=tuple(_limit(limit) for limit in one.limits),
+    )
+
+
+def _limit(limit: LimitResult) -> tuple[str, ...]:
+    return (
+        "ok" if limit.passed else "FAIL",
+        limit.name,
+        shown(limit.name, limit.want),
+        "nothing" if limit.have is None and not limit.passed else shown(limit.name, limit.have),
+        "" if limit.miss is None else f"{limit.miss:.1%}",
+        limit.judged_on,
+    )
+
+
+def shown(name: str, value: float | bool | None) -> str:
+    """A limit's value in its own unit."""
+    if value is None:
+        return "no limit"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name in ("max-tpot", "max-ttft"):
+        return format_seconds(value)
+    if name == "max-usd-per-mtok":
+        return format_usd(value)
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def rows(report: CheckReport) -> list[dict[str, Any]]:
+    """For CSV: one line a limit."""
+    return [
+        {"deployment": one.name, "model": one.model, "gpu": one.gpu, **limit.model_dump()}
+        for one in report.result.deployments
+        for limit in one.limits
+    ]
+
+
+def annotations(report: CheckReport) -> str:
+    """Workflow commands: one error for each broken limit, on the line of its deployment; then the verdict."""
+    lines = []
+    for one in report.result.deployments:
+        for limit in one.limits:
+            if limit.passed:
+                continue
+            want, have = shown(limit.name, limit.want), shown(limit.name, limit.have)
+            advice = f" {one.advice[0].change}: {one.advice[0].effect}" if one.advice else ""
+            text = f"{one.header}: {limit.name} wants {want}, has {have}.{advice}"
+            lines.append(
+                f"::error file={_property(report.inputs['file'])},line={one.line},title=kvcalc check::{_data(text)}"
+            )
+    total = len(report.result.deployments)
+    if report.result.passed:
+        lines.append(f"::notice title=kvcalc check::all {total} deployments keep their limits")
+    return "\n".join(lines) + "\n"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

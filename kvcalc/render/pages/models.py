@@ -1,0 +1,106 @@
+"""What `kvcalc models` shows."""
+
+from typing import Any
+
+from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.reports.models import ModelReport, ModelResult, ModelRow, ModelsReport
+from kvcalc.units import format_bytes, format_count, format_parameters
+
+
+def list_page(report: ModelsReport) -> Page:
+    return Page(
+        title=f"{len(report.result.models)} model cards",
+        blocks=(
+            Table(
+                columns=("name", "parameters", "active", "weights", "cache/token", "state", "context"),
+                rows=tuple(_row(model) for model in report.result.models),
+            ),
+            Text(
+                lines=(
+                    "`kvcalc models MODEL` shows one in full. A Hub id, a folder, a config.json, a .gguf or a TOML "
+                    "works wherever a card's name does.",
+                )
+            ),
+        ),
+    )
+
+
+def _row(model: ModelRow) -> tuple[str, ...]:
+    return (
+        model.name,
+        format_parameters(model.parameters),
+        format_parameters(model.active_parameters),
+        format_bytes(model.weight_bytes, 1),
+        format_bytes(model.kv_bytes_per_token, 1),
+        format_bytes(model.fixed_bytes_per_sequence, 1) if model.fixed_bytes_per_sequence else "",
+        "no limit" if model.max_context is None else format_count(model.max_context),
+    )
+
+
+def list_rows(report: ModelsReport) -> list[dict[str, Any]]:
+    return [model.model_dump() for model in report.result.models]
+
+
+def one_page(report: ModelReport) -> Page:
+    model = report.result
+    blocks: list[Block] = [_facts(model), _categories(model), _formats(model)]
+    if model.published:
+        blocks.append(
+            Table(
+                title="Counted by others",
+                columns=("what", "published", "counted here", "source"),
+                left=frozenset({0, 3}),
+                rows=tuple(
+                    (one.name, format_count(one.published), format_count(one.counted), one.source)
+                    for one in model.published
+                ),
+            )
+        )
+    if report.sources:
+        lines = (" · ".join(part for part in (one.what, one.url, one.date) if part) for one in report.sources)
+        blocks.append(Text(title="Sources", lines=tuple(lines)))
+    return Page(title=model.name, blocks=tuple(blocks), notes=assumed(report))
+
+
+def _facts(model: ModelResult) -> Facts:
+    rows = [
+        ("family", model.family, f"{model.layers} layers, hidden {format_count(model.hidden)}"),
+        ("parameters", format_count(model.parameters), ""),
+        ("active", format_count(model.active_parameters), "of the text model, per token"),
+        ("weights", format_bytes(model.weight_bytes), f"{format_count(model.weight_bytes)} bytes, {_origin(model)}"),
+        ("cache per token", format_bytes(model.kv_bytes_per_token), f"{model.cache_dtype}, every window full"),
+        ("context", "no limit" if model.max_context is None else format_count(model.max_context), "tokens"),
+    ]
+    if model.mtp_parameters:
+        rows.insert(2, ("MTP layers", format_count(model.mtp_parameters), "in the file, idle without speculation"))
+    if model.fixed_bytes_per_sequence:
+        rows.insert(-1, ("state", format_bytes(model.fixed_bytes_per_sequence), "per sequence"))
+    return Facts(rows=tuple(rows))
+
+
+def _origin(model: ModelResult) -> str:
+    return model.weight_bytes_from
+
+
+def _categories(model: ModelResult) -> Table:
+    whole = model.parameters or 1
+    return Table(
+        title="Parameters by category",
+        columns=("category", "parameters", "share"),
+        rows=tuple(
+            (name, format_count(count), f"{count / whole:.2%}")
+            for name, count in sorted(model.by_category.items(), key=lambda pair: -pair[1])
+        ),
+    )
+
+
+def _formats(model: ModelResult) -> Table:
+    return Table(
+        title="Weights by format, scales included",
+        columns=("format", "parameters", "bytes"),
+        rows=tuple((one.format, format_count(one.parameters), format_bytes(one.bytes)) for one in model.formats),
+    )
+
+
+def one_rows(report: ModelReport) -> list[dict[str, Any]]:
+    return [report.result.model_dump(exclude={"published", "formats"})]
