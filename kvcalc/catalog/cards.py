@@ -12,6 +12,7 @@
 A card never holds kvcalc's own output: the tests compare what is published with what kvcalc counts.
 """
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -85,32 +86,40 @@ def read_card(path: Path) -> Card:
     Raises:
         KvcalcError: not TOML, or a key that a card does not have; the first mistake is named.
     """
-    data = read_toml(path, "model card")
-    data.setdefault("name", path.stem)
+    return _card(read_toml(path, "model card"), path.stem, str(path))
+
+
+def read_card_text(text: str, name: str) -> Card:
+    """A card from its text."""
+    return _card(tomllib.loads(text), name, name)
+
+
+def _card(data: dict[str, Any], name: str, where: str) -> Card:
+    data.setdefault("name", name)
     data.setdefault("title", data["name"])
-    data.setdefault("source", {"what": str(path)})
+    data.setdefault("source", {"what": where})
     try:
         card = Card.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the card"
+        place = ".".join(str(part) for part in first["loc"]) or "the card"
         raise KvcalcError(
-            f"model card {path}: {where}: {first['msg'].removeprefix('Value error, ')}",
+            f"model card {where}: {place}: {first['msg'].removeprefix('Value error, ')}",
             hint="the form is described in docs/how-to/model-sources.md",
         ) from error
     if card.config is not None:
         for dotted in card.explicit_null:
-            _set_null(card.config, dotted, path)
+            _set_null(card.config, dotted, where)
     return card
 
 
-def _set_null(config: dict[str, Any], dotted: str, path: Path) -> None:
+def _set_null(config: dict[str, Any], dotted: str, where: str) -> None:
     *parents, key = dotted.split(".")
     place = config
     for parent in parents:
         inner = place.get(parent)
         if not isinstance(inner, dict):
-            raise KvcalcError(f"model card {path}: explicit_null names {dotted}, but {parent} is no table of [config]",
+            raise KvcalcError(f"model card {where}: explicit_null names {dotted}, but {parent} is no table of [config]",
                               hint="name a key of [config], with dots for nested tables")  # fmt: skip
         place = inner
     place[key] = None

@@ -6,17 +6,20 @@ from typing import Any
 
 from kvcalc.errors import KvcalcError
 
-# Keys that decide neither shape, cache nor weights: tokens, training, sampling, file keeping, numerical constants.
+# Keys that decide neither shape, cache nor weights: tokens, training, sampling, book-keeping, numerical constants.
 _LEFT_OUT = re.compile(
-    r"_|.*(_token_id|_token_ids|_token|_token_index|_index|_eps|_epsilon|_dropout|_pdrop|_drop|_coef|_coeff|_loss)$"
-    r"|_.*|.*(init_|initializer|dropout|rope_theta|_jitter_|_act$|^hidden_act|activation_fn)"
-    r"|(architectures|transformers_version|auto_map|torchscript|use_cache|pretraining_tp|problem_type|id2label|label2id"
-    r"|bos|eos|pad|chunk_size_feed_forward|task_specific_params|gradient_checkpointing|output_.*|return_dict|pruned_heads"
-    r"|temperature|top_p|repetition_penalty|length_penalty|num_beams|max_length|min_length|do_sample|early_stopping"
-    r"|routed_scaling_factor|scoring_func|topk_method|norm_topk_prob|n_group|topk_group|.*_multiplier|logit_scale"
-    r"|logits_scaling|.*softcapping|query_pre_attn_scalar|rope_local_base_freq|swiglu_limit|transformers\.js_config"
-    r"|time_step_.*|mamba_dt_.*|.*_rank_norm|ep_size|aux_loss_alpha|seq_aux|attn_implementation|decoder_start_token_id"
-    r"|image_token_id|video_token_id|vision_.*_token_id|.*_temperature|attention_value_scale|rope_interleav(e|ed))\Z"
+    r"_.*"
+    r"|(bos|eos|pad|sep|cls|mask|unk|boi|eoi|boa|eoa|decoder_start|forced_\w+|suppress|begin_suppress|image|video|audio"
+    r"|vision\w*|speech|user|assistant)_tokens?(_ids?|_index)?"
+    r"|\w*(_eps|_epsilon|dropout|_pdrop|_coef|_coeff|_loss|_jitter_noise|softcapping|_temperature)"
+    r"|\w*(initializer|dropout|rope_theta)\w*"
+    r"|(embedding|residual|attention|lm_head|ssm_in|ssm_out|key)_multiplier|(mlp|ssm)_multipliers"
+    r"|architectures|transformers_version|auto_map|torchscript|use_cache|pretraining_tp|problem_type|id2label|label2id"
+    r"|output_attentions|output_hidden_states|output_router_logits|return_dict|pruned_heads|gradient_checkpointing"
+    r"|task_specific_params|chunk_size_feed_forward|temperature|top_p|repetition_penalty|length_penalty|num_beams"
+    r"|max_length|min_length|do_sample|early_stopping|routed_scaling_factor|scoring_func|topk_method|norm_topk_prob"
+    r"|n_group|topk_group|logit_scale|logits_scaling|query_pre_attn_scalar|rope_local_base_freq|swiglu_limit"
+    r"|transformers\.js_config|time_step_\w*|ep_size|aux_loss_alpha|seq_aux|attn_implementation|rope_interleaved?"
 )
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _WIDTH = 110
@@ -59,9 +62,9 @@ def card_text(
 def _kept(config: dict[str, Any]) -> dict[str, Any]:
     kept = {}
     for key, value in config.items():
-        if key == "quantization_config" or key == "quantization":
+        if key in ("quantization_config", "quantization", "compression_config"):
             kept[key] = value
-        elif not _LEFT_OUT.match(key):
+        elif not _LEFT_OUT.fullmatch(key):
             kept[key] = _kept(value) if isinstance(value, dict) else value
     return kept
 

@@ -1,0 +1,74 @@
+"""The answers to `kvcalc models` (the cards) and `kvcalc models MODEL` (what one model is made of)."""
+
+from kvcalc.reports.base import Report
+from kvcalc.specs.base import Frozen
+
+
+class ModelRow(Frozen):
+    """One card in the list."""
+
+    name: str
+    title: str
+    hub: str | None
+    parameters: int
+    active_parameters: int
+    weight_bytes: int
+    kv_bytes_per_token: float
+    fixed_bytes_per_sequence: int
+    max_context: int | None
+    quantization: str | None
+
+
+class ModelsResult(Frozen):
+    models: tuple[ModelRow, ...]
+
+
+class ModelsReport(Report):
+    result: ModelsResult
+
+
+class FormatShare(Frozen):
+    """What of the weights is stored in one format. Bytes include scales and zero points."""
+
+    format: str
+    parameters: int
+    bytes: int
+
+
+class PublishedCount(Frozen):
+    """A count by others, beside kvcalc's."""
+
+    name: str
+    published: int
+    counted: int
+    source: str
+
+
+class ModelResult(Frozen):
+    """One model. The cache is ideal: elements × the cache dtype that `auto` means, all GPUs together."""
+
+    name: str
+    family: str
+    layers: int
+    hidden: int
+    vocab: int
+    parameters: int  # without MTP layers
+    mtp_parameters: int
+    active_parameters: int  # of the text model, per token; embedding and head counted
+    by_category: dict[str, int]
+    weight_bytes: int  # the file, MTP layers included
+    mtp_weight_bytes: int
+    weight_bytes_from: str  # "headers of 4 safetensors files", "the config"
+    counted_weight_bytes: int  # as counted from the config, where the headers were read too
+    formats: tuple[FormatShare, ...]
+    dtype: str
+    quantization: str | None
+    cache_dtype: str
+    kv_bytes_per_token: float
+    fixed_bytes_per_sequence: int
+    max_context: int | None
+    published: tuple[PublishedCount, ...]
+
+
+class ModelReport(Report):
+    result: ModelResult
