@@ -103,7 +103,8 @@ def _formats(model: ModelSpec) -> tuple[FormatShare, ...]:
 
 def _published(model: ModelSpec) -> Iterator[Count]:
     card = find_card(model.name)
-    counted = {"parameters": total_parameters(model), "weight_bytes": counted_weight_bytes(model)}
+    size, idle = counted_weight_bytes(model), mtp_weight_bytes(model)
+    counted = {"parameters": total_parameters(model), "weight_bytes": size, "weight_bytes_without_mtp": size - idle}
     for name, count in (card.published if card else {}).items():
         if name in counted:
             yield Count(name=name, published=count.value, counted=counted[name], source=count.source)

@@ -9,7 +9,8 @@ import pytest
 
 from kvcalc.catalog.cards import card_names, find_card
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.weights import weight_bytes
+from kvcalc.counting.params import total_parameters
+from kvcalc.counting.weights import mtp_weight_bytes, weight_bytes
 from kvcalc.errors import KvcalcError
 
 from .hub_server import safetensors_file
@@ -188,10 +189,10 @@ def test_a_link_that_goes_nowhere(tmp_path: Path) -> None:
 def test_published_counts(name: str) -> None:
     card, model = find_card(name), load_model(name)
     assert card is not None
-    tensors = [(1, t) for t in model.tensors]
-    tensors += [(group.count, t) for group in model.groups for t in group.tensors]
-    tensors += [(1, t) for tower in model.towers for t in tower.tensors]
-    if "parameters" in card.published:
-        assert sum(n * t.parameters for n, t in tensors if not t.buffer) == card.published["parameters"].value
-    if "weight_bytes" in card.published:
-        assert weight_bytes(model) == card.published["weight_bytes"].value
+    counted = {
+        "parameters": total_parameters(model),
+        "weight_bytes": weight_bytes(model),
+        "weight_bytes_without_mtp": weight_bytes(model) - mtp_weight_bytes(model),
+    }
+    published = {key: count.value for key, count in card.published.items()}
+    assert {key: counted[key] for key in published} == published
