@@ -56,6 +56,8 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
         for field in WEIGHT_FIELDS:
             _need(case, field)
         weights = int(case["weights_gib"] * GIB)
+        if deployment.pipeline_parallel_size > 1:
+            observed = _of_its_stage(case, shape, gpu, deployment, observed)
         budget = budget_of_shape(shape, gpu, deployment, weights, max_model_len=length, observed=observed)
         answer["checks"].append(_check("pool_gib", budget, case))
         if model is not None and loaded_bytes is not None and _plain(case) == (model.quantization is None):
@@ -65,6 +67,22 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
     except KvcalcError as error:
         answer["reason"] = error.message
     return answer
+
+
+def _of_its_stage(
+    case: Case, shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, observed: Observed
+) -> Observed:
+    """A record of a pipeline has the lines of one stage; whether that is the last is seen by its printed peak."""
+    inner = observed.model_copy(update={"inner_stage": True})
+    printed = case.get("activation_gib")
+    if printed is None:
+        return observed
+
+    def distance(seen: Observed) -> float:
+        activation = budget_of_shape(shape, gpu, deployment, 0, observed=seen).activation
+        return abs((activation.peak.value if activation else 0) / GIB - float(printed))
+
+    return min((observed, inner), key=distance)
 
 
 def _plain(case: Case) -> bool:

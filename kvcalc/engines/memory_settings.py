@@ -21,6 +21,7 @@ class Observed(Frozen):
     sampler: Sampler | None = None
     offline: bool = False  # the `LLM` class, not a server
     images: bool | None = None  # False: the modality limits are 0
+    inner_stage: bool = False  # the lines are of a pipeline stage before the last: no head, no sampler
 
 
 NOT_OBSERVED = Observed()
@@ -58,9 +59,7 @@ def vllm_settings(
         assumed.append(Assumption(name="gpu_memory_utilization", value=utilization, why=f"the default of vLLM {text}"))
     runner = observed.runner
     if runner is None:
-        row = row_for(data["runner"], version)
-        plain = not shape.moe and not shape.hybrid
-        runner = row["dense"] if plain else row["other"]
+        runner = _runner(shape, gpu, version)
         assumed.append(Assumption(name="runner", value=runner, why=f"what vLLM {text} uses by default"))
     sampler: Sampler = observed.sampler or ("fused" if since(version, data["sampler"]["fused_since"]) else "native")
     tokens, sequences, known = _limits(gpu, deployment, version, runner, max_model_len, observed.offline, assumed)
@@ -75,6 +74,18 @@ def vllm_settings(
         sampler=sampler,
         assumptions=tuple(assumed),
     )
+
+
+def _runner(shape: ProfileShape, gpu: GpuSpec, version: Version) -> Runner:
+    """V0 on cards that V1 did not take yet, else by version and kind of model."""
+    data = constants("vllm")
+    older = data["older_cards"]
+    capability = float(gpu.compute_capability or older["below_capability"])
+    if capability < older["below_capability"] and not since(version, older["until"]):
+        return "V0"
+    row = row_for(data["runner"], version)
+    found: Runner = row["other"] if shape.moe or shape.hybrid else row["dense"]
+    return found
 
 
 def _limits(

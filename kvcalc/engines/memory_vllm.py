@@ -29,7 +29,8 @@ def budget(
     """The budget of the rank with the least room."""
     settings = vllm_settings(shape, gpu, deployment, max_model_len, observed)
     requested = int(gpu.usable_memory_bytes * settings.utilization)
-    activation = activation_peak(shape, gpu, deployment, settings, observed)
+    last = not (observed.inner_stage and deployment.pipeline_parallel_size > 1)
+    activation = activation_peak(shape, gpu, deployment, settings, observed, last_stage=last)
     graphs, charged = graph_memory(shape, gpu, deployment, settings)
     notes = (*settings.assumptions, *_notes(deployment, settings))
     found = MemoryBudget(
