@@ -80,12 +80,19 @@ def _runner(shape: ProfileShape, gpu: GpuSpec, version: Version) -> Runner:
     """V0 on cards that V1 did not take yet, else by version and kind of model."""
     data = constants("vllm")
     older = data["older_cards"]
-    capability = float(gpu.compute_capability or older["below_capability"])
-    if capability < older["below_capability"] and not since(version, older["until"]):
+    if not since(version, older["until"]) and _below(gpu.compute_capability, older["below_capability"]):
         return "V0"
     row = row_for(data["runner"], version)
     found: Runner = row["other"] if shape.moe or shape.hybrid else row["dense"]
     return found
+
+
+def _below(capability: str | None, least: float) -> bool:
+    """NVIDIA's capabilities are numbers; other vendors' names are not judged."""
+    try:
+        return capability is not None and float(capability) < least
+    except ValueError:
+        return False
 
 
 def _limits(

@@ -221,3 +221,11 @@ def test_more_sequences_never_leave_more_pool(smaller: int, larger: int, version
     assert pools[0] is not None
     assert pools[1] is not None
     assert pools[0].value >= pools[1].value
+
+
+@pytest.mark.parametrize("capability, runner", [("7.5", "V0"), ("8.9", "V1"), ("gfx942", "V1"), (None, "V1")])
+def test_cards_that_v1_did_not_take_yet(capability: str | None, runner: str) -> None:
+    """vLLM 0.9.2 on a T4: 'Compute Capability < 8.0 is not supported by the V1 Engine. Falling back to V0.'"""
+    gpu = H100.model_copy(update={"compute_capability": capability})
+    found = budget_of_shape(LLAMA_8B, gpu, Deployment(engine_version="0.9.2"), 0, max_model_len=4096)
+    assert {a.name: a.value for a in found.assumptions}["runner"] == runner
