@@ -26,7 +26,7 @@ def rounding_in_words(pool: Pool, deployment: Deployment, rules: Rules) -> str:
     said = [f"blocks of {' and '.join(map(str, sizes))} tokens"] if sizes else []
     widest = max((group.layers for group in pool.groups), default=0)
     padded = sum(widest - group.layers for group in pool.groups)
-    if padded and len(pool.groups) > 1:
+    if padded and all(group.page_bytes * widest == pool.block_bytes for group in pool.groups):
         said.append(f"{padded} padded layers in {len(pool.groups)} groups")
     if any(group.most_tokens for group in pool.groups):
         said.append(f"windows keep {in_flight_tokens(deployment, rules)} tokens in flight")

@@ -1,0 +1,98 @@
+"""What changed between versions."""
+
+import pytest
+from engines.models import GEMMA_3_27B, GEMMA_4_31B, GPT_OSS_120B, QWEN3_5_27B, QWEN3_5_27B_MTP
+
+from kvcalc.engines import capacity
+from kvcalc.engines.vllm.rules import rules_of
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.deployment import Deployment
+from kvcalc.units import GIB
+
+
+@pytest.mark.parametrize(
+    "version, prints_concurrency, reserves_batches",
+    [("0.10.2", False, False), ("0.20.2", False, False), ("0.21.0", True, False), ("0.25.1", True, False),
+     ("0.26.0rc1", True, True), (None, True, True)],
+)  # fmt: skip
+def test_rules_by_version(version: str | None, prints_concurrency: bool, reserves_batches: bool) -> None:
+    rules = rules_of(version)
+    assert (rules.reports_concurrency, rules.reserves_batches) == (prints_concurrency, reserves_batches)
+
+
+def test_not_a_version() -> None:
+    with pytest.raises(KvcalcError):
+        rules_of("newest")
+
+
+def test_one_request_with_one_batch_in_flight() -> None:
+    # worked from the public configs: blocks of 16, 8,192 tokens in flight, one request of 131,072
+    before = Deployment(engine_version="0.25", max_model_len=131072, max_num_batched_tokens=8192)
+    assert capacity(GEMMA_3_27B, before, GIB).needed_bytes() / GIB == pytest.approx(14.23, abs=0.005)
+    assert capacity(GPT_OSS_120B, before, GIB).needed_bytes() / GIB == pytest.approx(4.79, abs=0.005)
+    now = Deployment(max_model_len=131072, max_num_batched_tokens=4096)  # two batches of half the size
+    assert capacity(GEMMA_3_27B, now, GIB).needed_bytes() / GIB == pytest.approx(14.23, abs=0.005)
+
+
+def test_a_window_reserves_for_two_batches_since_0_26() -> None:
+    # vLLM 0.28 refused Gemma-4-31B at 16,384 with max_num_batched_tokens 8,192: "13.76 GiB KV cache is needed"
+    deployment = Deployment(engine_version="0.28", max_model_len=16384, max_num_batched_tokens=8192)
+    assert capacity(GEMMA_4_31B, deployment, 7 * GIB).needed_bytes() / GIB == pytest.approx(13.76, abs=0.005)
+
+
+def test_groups_of_ten_in_0_10() -> None:
+    # vLLM 0.10.2, gemma-3-27b on an H200: 109.86 GiB, "Add 8 padding layers", "GPU KV cache size: 205,696 tokens"
+    held = capacity(GEMMA_3_27B, Deployment(engine_version="0.10.2"), int(109.86 * GIB))
+    assert held.kv_cache_size_tokens == pytest.approx(205696, rel=5e-5)
+    assert sum(10 - group.layers for group in held.pools[0].groups) == 8
+
+
+def test_the_two_ways_to_print_tokens() -> None:
+    # 0.30.0: 26.84 GiB (561 blocks), fp8, 817,015 tokens at 131,072
+    # 0.19-0.20: 6.67 GiB, fp8, 53,312 tokens and 5.15x at 32,768
+    new = Deployment(engine_version="0.30.0", kv_cache_dtype="fp8", max_model_len=131072)
+    assert capacity(QWEN3_5_27B, new, int(26.8449 * GIB)).kv_cache_size_tokens == 817015
+    old = Deployment(engine_version="0.20", kv_cache_dtype="fp8", max_model_len=32768)
+    held = capacity(QWEN3_5_27B, old, int(6.67 * GIB))
+    assert held.kv_cache_size_tokens == 53312
+    assert held.max_concurrency() == pytest.approx(5.15, abs=0.005)
+
+
+def test_draft_layers_widen_the_groups() -> None:
+    # 0.2x, Qwen3.6-27B with three drafted tokens on two H200: 110.59 GiB, 3,233,564 tokens, 17.54x at 184,320
+    deployment = Deployment(
+        engine_version="0.25",
+        tensor_parallel_size=2,
+        max_model_len=184320,
+        num_speculative_tokens=3,
+        enable_prefix_caching=False,
+    )
+    held = capacity(QWEN3_5_27B_MTP, deployment, int(110.59 * GIB))
+    assert held.kv_cache_size_tokens == pytest.approx(3233564, rel=1e-4)
+    assert held.max_concurrency() == pytest.approx(17.54, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    "length, batched, drafts, dtype, tp, needed, available, longest",
+    [
+        # lines of refused starts: "… GiB KV cache is needed", "estimated maximum model length"
+        (262144, 2048, 1, "bf16", 2, 8.66, 6.51, 196000),
+        (196608, 2048, 3, "fp8", 1, 7.00, 6.42, 177600),
+    ],
+)
+def test_refused_starts_of_hybrids(
+    length: int, batched: int, drafts: int, dtype: str, tp: int, needed: float, available: float, longest: int
+) -> None:
+    deployment = Deployment(
+        engine_version="0.20",
+        tensor_parallel_size=tp,
+        max_model_len=length,
+        max_num_batched_tokens=batched,
+        num_speculative_tokens=drafts,
+        kv_cache_dtype=dtype,
+        enable_prefix_caching=False,
+    )
+    held = capacity(QWEN3_5_27B_MTP, deployment, int(available * GIB))
+    assert held.needed_bytes() / GIB == pytest.approx(needed, rel=0.006)
+    assert held.block_size is not None
+    assert abs(held.estimated_max_model_len(length) - longest) <= held.block_size
