@@ -7,10 +7,14 @@ compare passes with each other. Quantities may be arrays: a whole chunked prefil
 from dataclasses import dataclass, replace
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.lesson import lesson_step
+from kvcalc.answers.lesson import lesson_terms
+from kvcalc.answers.speed import ATTENTION
 from kvcalc.counting.arrays import Quantity, greatest
 from kvcalc.counting.operator import Operator, Step
 from kvcalc.counting.operators import step_operators
+from kvcalc.counting.params import total_parameters
+from kvcalc.formulas.prefill import mixed_step_bytes, prefill_flops
+from kvcalc.formulas.step import compute_time, memory_time
 from kvcalc.timing.estimate import KernelSums, engine_time, first_token_time, kernel_sums, ranged, step_time
 from kvcalc.timing.ranges import spread
 from kvcalc.timing.roofline import bound as roofline
@@ -71,40 +75,33 @@ def timed(deployed: Deployed, step: Step, compute_efficiency: float = 1.0) -> Pa
 
 def operators_of_pass(deployed: Deployed, step: Step) -> tuple[Operator, ...]:
     """The operators of a pass on one GPU."""
-    return step_operators(
-        deployed.model, deployed.deployment.layout, step, deployed.cache_dtype, deployed.state_dtype
-    )
+    return step_operators(deployed.model, deployed.deployment.layout, step, deployed.cache_dtype, deployed.state_dtype)
 
 
 def _attention(operators: tuple[Operator, ...]) -> Quantity:
-    kinds = ("attention", "latent_attention", "prefill_attention", "state")
-    return sum(one.count * one.flops for one in operators if one.kind in kinds)
+    return sum(one.count * one.flops for one in operators if one.kind in (*ATTENTION, "prefill_attention"))
 
 
 def _lesson(deployed: Deployed, step: Step, operators: tuple[Operator, ...], efficiency: float) -> Pass:
     """The lessons' pass: every parameter is read once and works once for each row; a chunk's own reads are left out."""
-    one = lesson_step(
-        deployed.model, deployed.deployment.layout, step.decode, step.context, deployed.cache_dtype
-    )
-    own = step.rows_each * one.batch * one.attention_flops_per_sequence
+    layout = deployed.deployment.layout
+    decode = lesson_terms(deployed.model, deployed.profile, layout, step.decode, step.context)
     prompts = sum(op.count * op.flops for op in operators if op.kind == "prefill_attention")
-    rows = step.rows_each * one.batch + step.prefill_rows
-    flops = 2 * one.parameters * rows + own + prompts
-    cache = one.batch * one.cache_bytes_per_sequence
+    parameters = total_parameters(deployed.model) / layout.tensor_parallel_size
+    flops = step.rows_each * decode["flops"] + prefill_flops(parameters, step.prefill_rows, prompts)
+    moved = mixed_step_bytes(decode["weight_bytes"] + decode["cache_bytes"])
     return Pass(
-        weight_bytes=one.weight_bytes,
-        cache_bytes=cache,
+        weight_bytes=decode["weight_bytes"],
+        cache_bytes=decode["cache_bytes"],
         flops=flops,
-        attention_flops=own + prompts,
-        memory_time_s=(one.weight_bytes + cache) / deployed.gpu.memory_bandwidth_bytes_per_s,
-        compute_time_s=flops / (efficiency * deployed.peak_flops),
+        attention_flops=step.rows_each * decode["attention_flops"] + prompts,
+        memory_time_s=memory_time(moved, deployed.gpu.memory_bandwidth_bytes_per_s),
+        compute_time_s=compute_time(flops, deployed.peak_flops, efficiency),
         operator_bound_s=operator_bound_total(operators, deployed.gpu, deployed.gpus_per_node),
     )
 
 
-def _estimate(
-    deployed: Deployed, step: Step, operators: tuple[Operator, ...]
-) -> tuple[Quantity, Quantity, Quantity]:
+def _estimate(deployed: Deployed, step: Step, operators: tuple[Operator, ...]) -> tuple[Quantity, Quantity, Quantity]:
     """A step as decode measures it, a prompt alone as its first token, a chunk as what it adds to the step."""
     machine = deployed.machine
     sums = kernel_sums(operators, machine)

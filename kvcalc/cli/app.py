@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": "The same question over several values of any flag, ranked.",
     "curve": "Throughput against speed per user, over batch or context.",
     "check": "Do the deployments in a budget file still meet their limits.",
+    "prefill": "Time to first token, chunks, the spike, transfers, preemption.",
     "diagnose": "An engine's start-up log: where the memory went, what to change.",
     "models": "The model cards: parameters, weights, cache, and their sources.",
     "gpus": "The GPU specs, with the source of each number.",
@@ -48,12 +49,7 @@ def run(argv: Sequence[str]) -> int:
     except KvcalcError as error:
         return fail(error.message, error.hint)
     except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone (`| head`): nothing is left to say, and nothing may be said at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        return interrupted()
     except (OSError, MemoryError, RecursionError) as error:
         return fail(f"{type(error).__name__}: {error}", "KVCALC_DEBUG=1 shows where it happened")
 
@@ -62,6 +58,12 @@ def fail(message: str, hint: str) -> int:
     """One `error:` line, one `hint:` line, exit code 2."""
     print(f"error: {one_line(message)}\nhint: {one_line(hint)}", file=sys.stderr)
     return EXIT_USAGE
+
+
+def interrupted() -> int:
+    """Ctrl-C."""
+    print("error: interrupted", file=sys.stderr)
+    return EXIT_INTERRUPTED
 
 
 def one_line(text: str) -> str:
@@ -78,8 +80,8 @@ def _run(argv: Sequence[str]) -> int:
                 raise KeyboardInterrupt from error
             raise
         raise KvcalcError(error.format_message(), hint=_usage_hint(error)) from error
-    sys.stdout.flush()
-    return code if isinstance(code, int) else EXIT_OK
+    # Typer turns Ctrl-C inside a command into this exit code, without a word.
+    return interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else EXIT_OK
 
 
 def _usage_hint(error: Any) -> str:
@@ -113,11 +115,17 @@ def _not_loaded() -> None:
     raise AssertionError("only the command that was asked for is called")
 
 
-def _root(
-    version: bool = typer.Option(False, "--version", "-V", is_eager=True, help="Print the version and exit."),
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from kvcalc import __version__
 
         print(f"kvcalc {__version__}")
         raise typer.Exit
+
+
+def _root(
+    version: bool = typer.Option(
+        False, "--version", "-V", is_eager=True, callback=_print_version, help="Print the version and exit."
+    ),
+) -> None:
+    """The flags of `kvcalc` itself."""

@@ -1,0 +1,227 @@
+"""`kvcalc prefill`: the time to the first token, and what a long prompt does to everybody else."""
+
+from collections import defaultdict
+from typing import Annotated
+
+from pydantic import Field
+
+from kvcalc.answers import prefill_cache as moving
+from kvcalc.answers.deployed import Deployed, OperatingPoint
+from kvcalc.answers.explain import explain
+from kvcalc.answers.passes import Pass, operators_of_pass, timed
+from kvcalc.answers.prefill_chunks import (
+    Beside,
+    choices,
+    chunk_steps,
+    chunk_under,
+    decode_pass,
+    free_chunk,
+    mixed_pass,
+)
+from kvcalc.answers.prefill_pools import Load, disaggregation
+from kvcalc.answers.question import Question
+from kvcalc.counting.operator import Step
+from kvcalc.errors import KvcalcError
+from kvcalc.formulas import prefill as formulas
+from kvcalc.reports.base import Figure, Range
+from kvcalc.reports.prefill import Disaggregation, PrefillReport, PrefillResult, Spike, Term, Transfer
+from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.deployment import Bytes, Tokens, number, size, tokens
+from kvcalc.timing.estimate import assumptions as timing_assumptions
+from kvcalc.timing.estimate import operator_times
+from kvcalc.units import format_count
+
+USUAL_PROMPT = 2048
+
+
+class PrefillSettings(Frozen):
+    """What `prefill` takes beside the flags of every command."""
+
+    chunk: Annotated[Tokens | None, tokens("--chunk")] = None
+    prefix_hit: Annotated[Tokens | None, tokens("--prefix-hit")] = None
+    compute_efficiency: Annotated[float, Field(gt=0, le=1), number("--compute-efficiency")] = 1.0
+    host_bandwidth: Annotated[Bytes | None, size("--host-bandwidth")] = None  # bytes/s, one way
+
+
+def prefill(question: Question, settings: PrefillSettings | None = None) -> PrefillReport:
+    """One prompt on this deployment, alone and beside the sequences of `--batch` and `--context`."""
+    settings = settings or PrefillSettings()
+    deployed = Deployed(question)
+    point = deployed.operating_point()
+    if point.batch is None:
+        raise KvcalcError("nothing fits, so nothing decodes beside the prompt", hint="give --batch all the same")
+    prompt = question.workload.input_len or USUAL_PROMPT
+    hit = moving.usable_hit(deployed, prompt, settings.prefix_hit or 0)
+    beside = Beside(
+        prompt=prompt,
+        start=hit,
+        batch=point.batch,
+        context=point.mean_context,
+        compute_efficiency=settings.compute_efficiency,
+    )
+    alone = timed(deployed, Step(prompts=1, tokens=prompt - hit, start=hit), settings.compute_efficiency)
+    chunk = settings.chunk or _default_chunk(deployed, point.batch)
+    decode = decode_pass(deployed, beside)
+    spike = mixed_pass(deployed, beside, prompt - hit, hit)
+    steps = chunk_steps(deployed, beside, chunk)
+    free, free_figure = free_chunk(deployed, beside)
+    links, link_figures = moving.transfers(deployed, prompt, alone.time_s)
+    swap, swap_figures = moving.preemption(deployed, prompt, settings.compute_efficiency, settings.host_bandwidth)
+    target = question.workload.tpot_s
+    result = PrefillResult(
+        model=deployed.model.name,
+        gpu=deployed.gpu.title,
+        gpus=deployed.deployment.gpus,
+        engine=deployed.deployment.engine,
+        prompt_tokens=prompt,
+        batch=point.batch,
+        context=point.mean_context,
+        chunk=chunk,
+        flops=alone.flops,
+        attention_share=alone.attention_flops / alone.flops,
+        memory_time_s=alone.memory_time_s,
+        compute_time_s=alone.compute_time_s,
+        bound_s=alone.bound_s,
+        operator_bound_s=alone.operator_bound_s,
+        estimate_s=_range(alone),
+        ttft_terms=_terms(deployed, beside, alone),
+        decode_step_s=decode.time_s,
+        free_chunk_tokens=free,
+        spike=Spike(step_time_s=spike.time_s, ratio=spike.time_s / decode.time_s),
+        chunks=steps,
+        chunked_ttft_s=sum(one.step_time_s for one in steps),
+        by_chunk=choices(deployed, beside, chunk, alone.time_s),
+        chunk_for_tpot=chunk_under(deployed, beside, target) if target else None,
+        prefix=moving.prefix_hit(deployed, prompt, settings.prefix_hit, point.context) if settings.prefix_hit else None,
+        transfer=links,
+        disaggregation=_pools(deployed, beside, point, alone, links),
+        preemption=swap,
+    )
+    figures = (*_working(deployed, beside, alone), *([free_figure] if free_figure else []), *link_figures)
+    return PrefillReport(
+        inputs=_inputs(deployed, result, settings),
+        result=result,
+        figures=(*figures, *swap_figures),
+        assumptions=(*question.assumptions, *_unpriced(deployed), *_assumed(deployed, result)),
+        sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
+        warnings=(*point.warnings, *_too_long(deployed, prompt)),
+    )
+
+
+def _default_chunk(deployed: Deployed, batch: int) -> int:
+    """What is left of a step's tokens when every decoding sequence has had one."""
+    budget = deployed.max_num_batched_tokens
+    if batch >= budget:
+        raise KvcalcError(
+            f"{format_count(batch)} decoding sequences fill max_num_batched_tokens = {format_count(budget)}",
+            hint="raise --max-num-batched-tokens, lower --batch, or give --chunk",
+        )
+    return budget - batch
+
+
+def _range(one: Pass) -> Range | None:
+    if one.estimate_s is None:
+        return None
+    return Range(value=one.estimate_s, low=one.low_s, high=one.high_s)
+
+
+def _terms(deployed: Deployed, beside: Beside, alone: Pass) -> tuple[Term, ...]:
+    """The parts of the time to the first token of a prompt that does not wait, the longest first."""
+    if deployed.deployment.engine == "ideal":
+        if alone.memory_time_s > alone.compute_time_s:
+            return (Term(name="reading the weights", time_s=alone.memory_time_s, share=1.0),)
+        attention = alone.compute_time_s * alone.attention_flops / alone.flops
+        parts = {"weights": alone.compute_time_s - attention, "attention": attention}
+    else:
+        parts = defaultdict(float)
+        step = Step(prompts=1, tokens=beside.prompt - beside.start, start=beside.start)
+        profile = deployed.machine.profile
+        for one in operator_times(operators_of_pass(deployed, step), deployed.machine):
+            parts[one.operator.name] += profile.first_token_factor * one.time_s
+        parts["launches"] = max(0.0, alone.time_s - sum(parts.values()))
+    whole = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda pair: -pair[1])
+    return tuple(Term(name=name, time_s=time, share=time / whole) for name, time in ordered if time > 0)
+
+
+def _pools(
+    deployed: Deployed, beside: Beside, point: OperatingPoint, alone: Pass, links: tuple[Transfer, ...]
+) -> Disaggregation | None:
+    """Against pools that the network joins, or where there is none the fastest link; None without an output length."""
+    workload = deployed.question.workload
+    if workload.output_len is None or not links:
+        return None
+    link = next((one for one in links if one.link in ("network", "roce")), links[0])
+    load = Load(
+        prompt=beside.prompt,
+        hit=beside.start,
+        output_len=workload.output_len,
+        context=beside.context,
+        budget=deployed.max_num_batched_tokens,
+        batch=beside.batch,
+        max_batch=deployed.max_batch(point.context),
+        tpot_s=workload.tpot_s,
+    )
+    return disaggregation(deployed, load, alone.time_s, link)
+
+
+def _working(deployed: Deployed, beside: Beside, alone: Pass) -> tuple[Figure, ...]:
+    rows = beside.prompt - beside.start
+    parameters = (alone.flops - alone.attention_flops) / (2 * rows)
+    return (
+        explain(
+            formulas.prefill_flops,
+            name="FLOPs of the prompt",
+            parameters=parameters,
+            tokens=rows,
+            attention_flops=alone.attention_flops,
+        ),
+        explain(
+            formulas.prefill_time,
+            name="bound",
+            weight_bytes=alone.weight_bytes + alone.cache_bytes,
+            flops=alone.flops,
+            bandwidth_bytes_per_s=deployed.gpu.memory_bandwidth_bytes_per_s,
+            peak_flops=alone.flops / (alone.compute_time_s * beside.compute_efficiency),
+            compute_efficiency=beside.compute_efficiency,
+        ),
+    )
+
+
+def _inputs(deployed: Deployed, result: PrefillResult, settings: PrefillSettings) -> dict[str, object]:
+    return {
+        "model": deployed.model.name,
+        "gpu": deployed.gpu.name,
+        **deployed.deployment.model_dump(mode="json"),
+        "kv_cache_dtype": deployed.cache_dtype,
+        "input_len": result.prompt_tokens,
+        "output_len": deployed.question.workload.output_len,
+        "batch": result.batch,
+        "context": result.context,
+        "tpot_s": deployed.question.workload.tpot_s,
+        **settings.model_dump(mode="json"),
+        "chunk": result.chunk,
+    }
+
+
+def _assumed(deployed: Deployed, result: PrefillResult) -> tuple[Assumption, ...]:
+    found = [*moving.assumptions(deployed)]
+    if deployed.question.workload.input_len is None:
+        found.append(Assumption(name="input_len", value=result.prompt_tokens, why="no --input-len was given"))
+    found.append(Assumption(name="queue", value=0, why="the prompt starts at once; a queue comes on top"))
+    if deployed.deployment.engine == "ideal":
+        why = "recomputation counts the weights' FLOPs alone, and a swap no latency, as the lessons do"
+        found.append(Assumption(name="preemption", value=None, why=why))
+    return (*found, *(() if deployed.deployment.engine == "ideal" else timing_assumptions(deployed.machine)))
+
+
+def _unpriced(deployed: Deployed) -> tuple[Assumption, ...]:
+    """Nothing here costs money."""
+    return tuple(one for one in deployed.assumptions if one.name != "price")
+
+
+def _too_long(deployed: Deployed, prompt: int) -> tuple[str, ...]:
+    longest = deployed.max_model_len
+    if longest is None or prompt <= longest:
+        return ()
+    return (f"a prompt of {format_count(prompt)} is above the maximum of {format_count(longest)}",)

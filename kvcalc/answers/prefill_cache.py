@@ -1,0 +1,190 @@
+"""The prompt's cache as a thing that moves: prefix hits, transfers to another GPU, swap against recomputation."""
+
+import tomllib
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.explain import explain
+from kvcalc.answers.passes import timed
+from kvcalc.counting.operator import Step
+from kvcalc.counting.params import total_parameters
+from kvcalc.formulas.collectives import transfer_time
+from kvcalc.formulas.paging import blocks_for_tokens
+from kvcalc.formulas.prefill import recompute_time
+from kvcalc.reports.base import Figure
+from kvcalc.reports.prefill import Preemption, PrefixHit, SwapRow, Transfer
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.gpu import Link
+from kvcalc.specs.model import Attention, Recurrent
+
+USUAL_BLOCKS = (1, 8, 16, 32, 64, 128, 256)
+HOST_LINKS = ("c2c", "pcie")
+
+
+@cache
+def constants() -> dict[str, Any]:
+    """Everything copies.toml says."""
+    return tomllib.loads(Path(__file__).with_name("copies.toml").read_text(encoding="utf-8"))
+
+
+def link_share(deployed: Deployed) -> float:
+    """Of a link's bandwidth, what a bulk copy reaches; the bound takes all of it."""
+    return 1.0 if deployed.deployment.engine == "ideal" else float(constants()["link"]["share"])
+
+
+def assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
+    if deployed.deployment.engine == "ideal":
+        return ()
+    copies = constants()
+    return (
+        Assumption(name="link share", value=copies["link"]["share"], why=copies["link"]["source"]),
+        Assumption(name="seconds per copied block", value=copies["host"]["copy_s"], why=copies["host"]["source"]),
+    )
+
+
+def sent_bytes(deployed: Deployed, tokens: int) -> float:
+    """Cache of one sequence that one GPU of the replica holds and would send."""
+    stored = deployed.profile.stored(tokens)
+    return stored / (deployed.deployment.pipeline_parallel_size * deployed.deployment.decode_context_parallel_size)
+
+
+def transfers(deployed: Deployed, tokens: int, prefill_s: float) -> tuple[tuple[Transfer, ...], tuple[Figure, ...]]:
+    """The hand-over of a prompt's cache over every link of the GPU, the fastest first."""
+    moved, layers = sent_bytes(deployed, tokens), deployed.model.layers
+    found, figures = [], []
+    for link in sorted(deployed.gpu.links, key=lambda one: -one.bandwidth_bytes_per_s):
+        reached = link.bandwidth_bytes_per_s * link_share(deployed)
+        figure = explain(transfer_time, name=f"transfer over {link.name}", message_bytes=moved,
+                         bandwidth_bytes_per_s=reached)  # fmt: skip
+        time = figure.value or 0.0
+        found.append(Transfer(link=link.name, bytes=moved, time_s=time, exposed_s=exposed(time, prefill_s, layers)))
+        figures.append(figure)
+    return tuple(found), tuple(figures)
+
+
+def exposed(transfer_s: float, prefill_s: float, layers: int) -> float:
+    """What is left to send when the last layer is computed, if every layer is sent while the next one is computed.
+
+    The link keeps up: one layer's part. It does not: all of it but what fitted beside the other layers.
+
+    >>> exposed(1.0, prefill_s=10.0, layers=10), exposed(10.0, prefill_s=1.0, layers=10)
+    (0.1, 9.1)
+    """
+    return max(transfer_s / layers, transfer_s - prefill_s * (layers - 1) / layers)
+
+
+def prefix_hit(deployed: Deployed, prompt: int, asked: int, context: int) -> PrefixHit:
+    """A hit shortens the prefill by the tokens that are there, and sequences that share them share their blocks."""
+    tokens = usable_hit(deployed, prompt, asked)
+    with_hit = timed(deployed, Step(prompts=1, tokens=prompt - tokens, start=tokens)).time_s
+    without = timed(deployed, Step(prompts=1, tokens=prompt)).time_s
+    return PrefixHit(
+        asked_tokens=asked,
+        tokens=tokens,
+        time_s=float(with_hit),
+        time_without_s=float(without),
+        saved_share=1 - float(with_hit) / float(without),
+        max_batch=_sharing(deployed, min(tokens, context), context),
+        max_batch_without=deployed.max_batch(context),
+    )
+
+
+def usable_hit(deployed: Deployed, prompt: int, asked: int) -> int:
+    """Whole blocks only, and the prompt's last token is always computed: its logits are wanted."""
+    block = deployed.capacity.block_size if deployed.capacity else None
+    return min(asked, prompt - 1) // (block or 1) * (block or 1)
+
+
+def _sharing(deployed: Deployed, shared: int, context: int) -> int | None:
+    """Whole sequences of the context when all of them have the same first `shared` tokens.
+
+    Blocks of layers without a window are held once; windows and states stay each sequence's own.
+    """
+    if deployed.capacity is None:
+        return None
+    fitting = []
+    for pool in deployed.capacity.pools:
+        once = sum(g.blocks(shared) - g.weight * g.fixed_blocks for g in pool.groups if _shareable(g.window, g.kind))
+        if deployed.deployment.engine == "ideal":
+            once = int(shared * sum(g.token_bytes for g in pool.groups if g.window is None))
+        each = pool.blocks(context) - once
+        room = pool.num_blocks - pool.unusable_blocks - once
+        if each > 0:
+            fitting.append(max(0, room // each))
+    return min(fitting, default=None)
+
+
+def _shareable(window: int | None, kind: str) -> bool:
+    return window is None and kind != "state"
+
+
+def host_link(deployed: Deployed, bandwidth: float | None) -> Link | None:
+    """The way to the host's memory, at the bandwidth that was given, else the data sheet's; None: not known."""
+    found = next((link for name in HOST_LINKS if (link := deployed.gpu.link(name))), None)
+    if bandwidth is None:
+        return found
+    return Link(name=found.name if found else "host", bandwidth_bytes_per_s=bandwidth)
+
+
+def preemption(
+    deployed: Deployed, tokens: int, efficiency: float, bandwidth: float | None = None
+) -> tuple[Preemption, tuple[Figure, ...]]:
+    """Swap against recomputation of a sequence of `tokens` tokens.
+
+    With `--engine ideal` both are the lessons': bytes over the link, and the weights' FLOPs alone.
+    """
+    moved, link = sent_bytes(deployed, tokens), host_link(deployed, bandwidth)
+    ideal = deployed.deployment.engine == "ideal"
+    figures: list[Figure] = []
+    if ideal:
+        parameters = total_parameters(deployed.model) / deployed.deployment.tensor_parallel_size
+        figure = explain(recompute_time, name="recomputation", parameters=parameters, tokens=tokens,
+                         peak_flops=deployed.peak_flops, compute_efficiency=efficiency)  # fmt: skip
+        figures.append(figure)
+        recompute_s = figure.value or 0.0
+    else:
+        recompute_s = float(timed(deployed, Step(prompts=1, tokens=tokens), efficiency).time_s)
+    block = deployed.capacity.block_size if deployed.capacity else None
+    swap_s, rows = None, ()
+    if link is not None:
+        reached = link.bandwidth_bytes_per_s * (1.0 if bandwidth else link_share(deployed))
+        pieces = _copies(deployed, tokens, block) if not ideal else 0
+        latency = float(constants()["host"]["copy_s"]) if pieces else 0
+        figure = explain(transfer_time, name="swap, one way", message_bytes=moved, bandwidth_bytes_per_s=reached,
+                         latency_s=latency, messages=pieces)  # fmt: skip
+        figures.append(figure)
+        swap_s = figure.value or 0.0
+        rows = () if ideal else tuple(_row(deployed, tokens, size, moved, reached) for size in USUAL_BLOCKS)
+    found = Preemption(
+        tokens=tokens,
+        bytes=moved,
+        link=link.name if link else None,
+        swap_s=swap_s,
+        recompute_s=recompute_s,
+        cheaper="recompute" if swap_s is None or recompute_s <= swap_s else "swap",
+        block_size=block,
+        by_block_size=rows,
+    )
+    return found, tuple(figures)
+
+
+def _row(deployed: Deployed, tokens: int, block: int, moved: float, bandwidth: float) -> SwapRow:
+    copies = _copies(deployed, tokens, block)
+    latency = float(constants()["host"]["copy_s"])
+    return SwapRow(block_size=block, copies=copies, swap_s=transfer_time(moved, bandwidth, latency, copies))
+
+
+def _copies(deployed: Deployed, tokens: int, block: int | None) -> int:
+    """Pieces that are contiguous: a block of one layer; keys and values lie apart, a latent or a state is one."""
+    pieces = 0
+    for group in deployed.model.groups:
+        for mixer in group.mixers:
+            window = getattr(mixer, "window", None)
+            held = tokens if window is None else min(tokens, window)
+            growing = block is not None and not isinstance(mixer, Recurrent)
+            blocks = blocks_for_tokens(held, block or 1) if growing else 1
+            pieces += group.count * blocks * (2 if isinstance(mixer, Attention) else 1)
+    return ceil(pieces / deployed.deployment.pipeline_parallel_size)

@@ -1,0 +1,55 @@
+"""`kvcalc prefill`."""
+
+from typing import Any
+
+from kvcalc.cli.flags import GPU, OUTPUT, SERVING, TARGETS, WORKLOAD, Flag
+from kvcalc.cli.options import Flags, ModelArgument, takes
+from kvcalc.cli.output import Output
+
+_PANEL = "Prefill"
+PREFILL = (
+    Flag(
+        "chunk",
+        ("--chunk",),
+        "TOKENS",
+        "Prompt tokens per step. Default: max_num_batched_tokens less one per decoding sequence.",
+        _PANEL,
+    ),
+    Flag("prefix_hit", ("--prefix-hit",), "TOKENS", "Prompt tokens whose cache is there already.", _PANEL),
+    Flag(
+        "compute_efficiency",
+        ("--compute-efficiency",),
+        "SHARE",
+        "Share of the peak that the bound computes at.",
+        _PANEL,
+    ),
+    Flag(
+        "host_bandwidth",
+        ("--host-bandwidth",),
+        "SIZE",
+        "To the host's memory, per second and one way: 50GB. Default: the spec's link.",
+        _PANEL,
+    ),
+)
+
+
+@takes(GPU, WORKLOAD, TARGETS, PREFILL, SERVING, OUTPUT)
+def command(model: ModelArgument, flags: Flags) -> None:
+    """Time to first token, free chunk, the spike of a long prompt, transfers, swap against recompute.
+
+    --input-len is the prompt, run alone; --batch and --context are the sequences that decode beside it.
+
+    \b
+      kvcalc prefill llama-3-8b --gpu h100-sxm --input-len 32K --batch 64 --context 1024
+      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 8k --osl 256 --batch 64 --tpot 30ms
+      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 8k --prefix-hit 6k --context 8K
+      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 2048 --batch 64 --context 1024 --engine ideal
+    """
+    output = Output(flags)
+    from kvcalc.answers.prefill import PrefillSettings, prefill
+    from kvcalc.answers.question import ask
+    from kvcalc.render.pages.prefill import page, rows
+    from kvcalc.specs.checked import checked
+
+    own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in PREFILL if flag.field in flags}
+    output.emit(prefill(ask(model, flags), checked(PrefillSettings, own)), "prefill", page, rows)
