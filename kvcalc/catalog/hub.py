@@ -46,6 +46,10 @@ class Repo:
         self._errors: Any = errors
         self._utils: Any = utils
         self.offline = bool(self._constants.HF_HUB_OFFLINE)
+        try:
+            utils.validate_repo_id(name)
+        except errors.HFValidationError as error:
+            raise self._explained(error, "config.json") from error
 
     @property
     def endpoint(self) -> str:

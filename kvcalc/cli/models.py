@@ -11,18 +11,33 @@ from kvcalc.cli.output import Output
 ModelArgument = Annotated[
     str | None, typer.Argument(metavar="MODEL", help="One of them, in full; or any model.", show_default=False)
 ]
+NewCardOption = Annotated[
+    str | None,
+    typer.Option("--new-card", metavar="CONFIG", help="Write the card of a config.json, a folder or a Hub id."),
+]
+SourceOption = Annotated[
+    str | None, typer.Option("--source", metavar="URL", help="With --new-card: where the config can be read again.")
+]
 
 
 @takes(NUMBERS, OUTPUT)
-def command(flags: Flags, model: ModelArgument = None) -> None:
+def command(
+    flags: Flags, model: ModelArgument = None, new_card: NewCardOption = None, source: SourceOption = None
+) -> None:
     """The model cards: all in a list, or one model in full: parameters, weights, cache and their sources.
 
     \b
       kvcalc models
       kvcalc models deepseek-v3
       kvcalc models ./config.json
+      kvcalc models --new-card ./config.json --source https://... -o mine.toml
     """
     output = Output(flags)
+    if new_card is not None:
+        from kvcalc.answers import new_card as cards
+
+        output.write(cards.new_card(new_card, source, name=model).text)
+        return
     from kvcalc.answers.models import list_models, show_model
     from kvcalc.answers.question import ask
     from kvcalc.render.pages import models as pages

@@ -74,3 +74,5 @@ def test_a_card_needs_a_source_and_a_config(tmp_path: Path) -> None:
         new_card(str(tmp_path / "config.json"))
     with pytest.raises(KvcalcError, match="no config"):
         new_card(str(tmp_path / "nothing" / "here"), "https://example.org")
+    with pytest.raises(KvcalcError, match="not a Hub id"):
+        new_card("/nowhere", "https://example.org")

@@ -126,6 +126,9 @@ def test_a_users_card_for_what_no_config_describes(tmp_path: Path) -> None:
         ("owner/name/with spaces", "owner/name"),
         ("owner/../../../etc", "path"),
         ("$(id)", "owner/name"),
+        ("owner/na--me", "owner/name"),
+        ("owner/..", "owner/name"),
+        ("-/-", "owner/name"),
         ("https://example.org/org/name", "path"),
     ],
 )
