@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kvcalc.catalog.cards import read_card_text
 from kvcalc.catalog.jsonfile import read_json
-from kvcalc.catalog.models import QUANT, load_card
+from kvcalc.catalog.models import QUANT, existing, load_card
 from kvcalc.catalog.newcard import card_text
 from kvcalc.errors import KvcalcError
 
@@ -62,8 +62,8 @@ def _stem(path: Path) -> str:
 
 def _read(config: str) -> tuple[dict[str, object], dict[str, object] | None, str | None, str | None]:
     """The config, ModelOpt's own file, the Hub id and the address."""
-    path = Path(config).expanduser()
-    if path.exists():
+    path = existing(config)
+    if path is not None:
         file = path / "config.json" if path.is_dir() else path
         quant = file.with_name(QUANT)
         return read_json(file, "config"), read_json(quant, QUANT) if quant.is_file() else None, None, None

@@ -47,7 +47,7 @@ class Repo:
         self._utils: Any = utils
         self.offline = bool(self._constants.HF_HUB_OFFLINE)
         try:
-            utils.validate_repo_id(name)
+            self._utils.validate_repo_id(name)
         except errors.HFValidationError as error:
             raise self._explained(error, "config.json") from error
 

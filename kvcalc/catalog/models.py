@@ -47,8 +47,8 @@ def load_model(name: str, revision: str | None = None) -> ModelSpec:
         name, revision = url["repo"], revision or (url["rev"] if url["rev"] != "main" else None)
     if revision is None and (card := find_card(name)):
         return load_card(card)
-    path = Path(name).expanduser()
-    if path.exists():
+    path = existing(name)
+    if path is not None:
         return load_path(path)
     if _looks_like_path(name):
         raise KvcalcError(f"no such file or folder: {name}", hint="check the path; a Hub id has the form owner/name")
@@ -56,6 +56,15 @@ def load_model(name: str, revision: str | None = None) -> ModelSpec:
     if match is None:
         raise missing_card(name)
     return load_from_hub(match["repo"], revision or match["rev"], match["file"], match["quant"])
+
+
+def existing(name: str) -> Path | None:
+    """The file or folder of this name, if there is one."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a user without a home, no permission
+        raise KvcalcError(f"cannot look for {name[:60]!r}: {error}"[:300], hint="check the path") from error
 
 
 def _looks_like_path(name: str) -> bool:

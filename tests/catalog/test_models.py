@@ -117,6 +117,8 @@ def test_a_users_card_for_what_no_config_describes(tmp_path: Path) -> None:
         ("lama-3-70b", "llama-3-70b"),
         ("", "give a card"),
         ("x" * 5000, "give a card"),
+        ("x" * 300, "path"),
+        ("~nobody-at-all/model", "path"),
         ("a\x00b", "give a card"),
         ("a\nb", "give a card"),
         ("./nowhere", "path"),
