@@ -59,10 +59,16 @@ class Output:
         return table.render(page, colour=self.path in (None, "-") and table.wants_colour())
 
     def write(self, text: str) -> None:
-        if self.path in (None, "-"):
-            sys.stdout.write(text)
-        else:
+        """To the file, whole or not at all; or to stdout, where a reader that has gone (`| head`) is no error."""
+        if self.path not in (None, "-"):
             write_atomically(Path(self.path), text)
+            return
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Nothing is left to say, and the interpreter must not try again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_writable(path: Path) -> None:

@@ -12,8 +12,9 @@ BAR_WIDTH = 30
 _BOLD, _DIM, _GREEN, _RED, _CYAN = "1", "2", "32", "31", "36"
 
 
-def wants_colour(stream: TextIO = sys.stdout) -> bool:
-    """Colour on a terminal only; NO_COLOR, FORCE_COLOR and TERM=dumb as everywhere."""
+def wants_colour(stream: TextIO | None = None) -> bool:
+    """Colour on a terminal only; NO_COLOR, FORCE_COLOR and TERM=dumb as everywhere. None: standard output."""
+    stream = stream or sys.stdout
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

@@ -21,7 +21,9 @@ RESULTS = {
     "curve": ("CurveResult",),
     "compare": ("CompareResult",),
     "check": ("CheckResult",),
+    "models": ("ModelsResult", "ModelResult"),
     "gpus": ("GpusResult", "GpuResult"),
+    "diagnose": ("DiagnoseResult",),
 }
 
 

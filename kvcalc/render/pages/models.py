@@ -12,11 +12,13 @@ def list_page(report: ModelsReport) -> Page:
         title=f"{len(report.result.models)} model cards",
         blocks=(
             Table(
-                columns=("name", "parameters", "active", "weights", "cache/token", "state", "context"),
+                columns=("name", "all", "active", "weights", "a token", "context"),
                 rows=tuple(_row(model) for model in report.result.models),
             ),
             Text(
                 lines=(
+                    "All and active parameters; the weights' file; the cache of a token, in the cache dtype that `auto` means.",
+                    "* and a state of fixed size for each sequence.",
                     "`kvcalc models MODEL` shows one in full. A Hub id, a folder, a config.json, a .gguf or a TOML "
                     "works wherever a card's name does.",
                 )
@@ -30,9 +32,8 @@ def _row(model: ModelRow) -> tuple[str, ...]:
         model.name,
         format_parameters(model.parameters),
         format_parameters(model.active_parameters),
-        format_bytes(model.weight_bytes, 1),
-        format_bytes(model.kv_bytes_per_token, 1),
-        format_bytes(model.fixed_bytes_per_sequence, 1) if model.fixed_bytes_per_sequence else "",
+        format_bytes(model.weight_bytes, 0),
+        format_bytes(model.kv_bytes_per_token, 0) + ("*" if model.fixed_bytes_per_sequence else ""),
         "no limit" if model.max_context is None else format_count(model.max_context),
     )
 

@@ -151,7 +151,7 @@ def _ranked(row: RankedGpu) -> tuple[str, ...]:
         "–" if row.bound_step_time_s is None else format_seconds(row.bound_step_time_s, 1),
         "–" if row.output_tokens_per_s is None else format_count(row.output_tokens_per_s),
         "–" if cost is None else format_usd(cost),
-        "" if row.fits else "not predicted" if row.max_batch is None else "does not fit",
+        "" if row.fits else "unknown" if row.max_batch is None else "no fit",
     )
 
 

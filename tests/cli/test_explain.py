@@ -1,0 +1,51 @@
+"""Every printed formula, evaluated from its printed inputs, gives the printed figure."""
+
+import pytest
+
+from kvcalc.answers.explain import evaluate
+from kvcalc.reports.base import Figure
+from tests.cli.conftest import Cli
+
+LINES = [
+    "kv llama-3-8b llama-2-7b",
+    "size llama-3-8b --gpu h100-sxm --price 2.5",
+    "size llama-3-8b --gpu h100-sxm --engine ideal --kv-memory 50GB --context 2048",
+    "size gpt-oss-120b --gpu h100-sxm -tp 2 --context 8k",
+    "size llama-3-70b --gpu h100-sxm -tp 2 -pp 2 -dp 2 --batch 8",
+    "step llama-3-8b --gpu h100-sxm --batch 64 --context 2048",
+    "step deepseek-v3 --gpu h200-sxm -tp 8 --batch 64 --context 4096",
+    "step qwen3-32b --gpu h200-sxm -q fp8 --batch 16 --context 4096 --engine ideal",
+    "gpus h100-sxm",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_formulas_give_their_figures(cli: Cli, line: str) -> None:
+    figures = [Figure.model_validate(one) for one in cli(line + " --explain --json").json["figures"]]
+    assert figures
+    for figure in figures:
+        assert evaluate(figure) == pytest.approx(figure.value, rel=1e-12), figure
+        assert figure.source
+    assert len({figure.name for figure in figures}) == len(figures)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_table_shows_formula_values_and_source(cli: Cli, line: str) -> None:
+    out = cli(line + " --explain").out
+    figures = [Figure.model_validate(one) for one in cli(line + " --explain --json").json["figures"]]
+    flat = " ".join(out.split())
+    for figure in figures:
+        assert " ".join(f"= {figure.formula}".split()) in flat
+        assert " ".join(f"= {figure.substituted}".split()) in flat
+        assert " ".join(f"source: {figure.source}".split()) in flat
+
+
+def test_the_explained_figures_are_the_reported_ones(cli: Cli) -> None:
+    envelope = cli("step llama-3-8b --gpu h100-sxm --batch 64 --context 2048 --explain --json").json
+    figures = {one["name"]: one["value"] for one in envelope["figures"]}
+    result = envelope["result"]
+    assert figures["bytes of the step"] == pytest.approx(result["bytes"])
+    assert figures["FLOPs of the step"] == pytest.approx(result["flops"])
+    assert figures["bound"] == pytest.approx(result["bound_s"])
+    assert figures["memory time"] == pytest.approx(result["memory_time_s"])
+    assert figures["intensity"] == pytest.approx(result["intensity_flop_per_byte"])

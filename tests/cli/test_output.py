@@ -1,0 +1,171 @@
+"""Formats, files, pipes, colour and interruption."""
+
+import csv
+import io
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli, assert_refused
+
+SIZE = "size llama-3-8b --gpu h100-sxm --context 2048 --price 2"
+COMMANDS = [
+    SIZE,
+    "size smollm2-135m",
+    "kv llama-3-8b deepseek-v3",
+    "step llama-3-8b --gpu h100-sxm --batch 8 --context 2048",
+    "curve llama-3-8b --gpu h100-sxm --context 2048",
+    "compare llama-3-8b --gpu h100-sxm --gpu l40s",
+    "models",
+    "models llama-3-8b",
+    "gpus",
+    "gpus h100-sxm",
+]
+
+
+def kvcalc(*arguments: str, **options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kvcalc", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_tables_fit_and_have_no_colour_on_a_pipe(cli: Cli, line: str) -> None:
+    ran = cli(line)
+    assert ran.code == 0
+    assert "\x1b" not in ran.out
+    if not line.startswith(("models llama", "compare", "curve", "step")):
+        long = [one for one in ran.out.splitlines() if len(one) > 80 and "://" not in one]
+        assert not long
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_json_has_the_envelope(cli: Cli, line: str) -> None:
+    envelope = cli(line + " --json").json
+    assert envelope["schema"] == f"kvcalc.{line.split()[0]}/1"
+    assert set(envelope) >= {"schema", "kvcalc", "inputs", "result", "assumptions", "sources"}
+    for one in envelope["assumptions"]:
+        assert set(one) == {"name", "value", "why"}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_csv_is_a_table(cli: Cli, line: str) -> None:
+    rows = list(csv.reader(io.StringIO(cli(line + " --format csv").out)))
+    assert len(rows) >= 2
+    assert {len(row) for row in rows} == {len(rows[0])}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_markdown_has_whole_tables(cli: Cli, line: str) -> None:
+    out = cli(line + " --format md").out
+    assert out.startswith("## ")
+    tables = [row for row in out.splitlines() if row.startswith("|")]
+    assert tables
+
+
+def test_a_file_is_written_whole(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text("old")
+    ran = cli(f"{SIZE} --json -o", str(path))
+    assert ran.out == ""
+    assert path.read_text() == cli(f"{SIZE} --json").out
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_dash_is_stdout(cli: Cli) -> None:
+    assert cli(f"{SIZE} -o -").out == cli(SIZE).out
+
+
+def test_a_bad_path_fails_before_the_work(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvcalc.catalog.models.load_model", lambda name: pytest.fail("worked first"))
+    assert_refused(cli(f"{SIZE} -o", str(tmp_path / "missing" / "x.json")))
+
+
+def test_a_failure_leaves_the_old_file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "answer.txt"
+    path.write_text("old")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert_refused(cli(f"{SIZE} -o", str(path)))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_written_file_has_usual_permissions(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "answer.txt"
+    cli(f"{SIZE} -o", str(path))
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("name, expected", [("FORCE_COLOR", True), ("NO_COLOR", False)])
+def test_colour_is_asked_for(cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, expected: bool) -> None:
+    monkeypatch.setenv(name, "1")
+    assert ("\x1b[" in cli(SIZE).out) is expected
+
+
+def test_colour_never_reaches_a_file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    cli(f"{SIZE} -o", str(tmp_path / "a.txt"))
+    assert "\x1b[" not in (tmp_path / "a.txt").read_text()
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    process = kvcalc("gpus", env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(30) == 0
+    assert [line for line in process.stderr.read().splitlines() if not line.startswith("warning:")] == []
+
+
+def test_interruption_exits_with_130() -> None:
+    script = (
+        "import sys, time, kvcalc.answers.kv as kv\n"
+        "def wait(*a, **k):\n    print('waiting', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
+        "kv.kv = wait\n"
+        "from kvcalc.cli.app import run\n"
+        "sys.exit(run(['kv', 'llama-3-8b']))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "waiting\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "error: interrupted\n")
+
+
+def test_debug_shows_the_traceback() -> None:
+    process = kvcalc("kv", "no-such-model-at-all", env={**os.environ, "KVCALC_DEBUG": "1"})
+    _, err = process.communicate(timeout=30)
+    assert "Traceback" in err
+
+
+def test_version_and_help() -> None:
+    out, _ = kvcalc("--version").communicate(timeout=30)
+    assert out.startswith("kvcalc ")
+    out, _ = kvcalc("--help").communicate(timeout=30)
+    assert out.index("kvcalc size llama-3-8b --gpu h100-sxm") < out.index("Options:")
+
+
+def test_fail_if_unfit(cli: Cli) -> None:
+    assert cli("size llama-3-70b --gpu h100-sxm").code == 0
+    assert cli("size llama-3-70b --gpu h100-sxm --fail-if-unfit").code == 1
+    assert cli("size llama-3-8b --gpu h100-sxm --fail-if-unfit").code == 0

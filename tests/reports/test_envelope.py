@@ -1,0 +1,38 @@
+"""The shipped JSON schemas are those of the report classes, and what is printed obeys them."""
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import kvcalc
+from kvcalc.reports.envelope import RESULTS, schema_of, text_of
+from tests.cli.conftest import Cli, cli  # noqa: F401
+
+SHIPPED = Path(kvcalc.__file__).parent / "schemas"
+LINES = [
+    "size llama-3-8b --gpu h100-sxm --isl 2k --osl 200",
+    "size smollm2-135m",
+    "kv llama-3-8b",
+    "step gpt-oss-120b --gpu h100-sxm -tp 2 --batch 4 --context 2k",
+    "curve llama-3-8b --gpu h100-sxm --context 2k --tpot 20ms",
+    "compare llama-3-8b --gpu h100-sxm -tp 1 -tp 3",
+    "models",
+    "models deepseek-v3",
+    "gpus",
+    "gpus h100-sxm",
+]
+
+
+@pytest.mark.parametrize("command", RESULTS)
+def test_shipped_schema_is_current(command: str) -> None:
+    assert (SHIPPED / f"{command}.json").read_text(encoding="utf-8") == text_of(command), (
+        "run: python -m kvcalc.reports.envelope kvcalc/schemas"
+    )
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_answers_obey_their_schema(cli: Cli, line: str) -> None:  # noqa: F811
+    schema = schema_of(line.split()[0])
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(cli(line + " --json --explain").json, schema)
