@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping
 
-from kvcalc.catalog.families.decoder import outer_tensors, read_groups
+from kvcalc.catalog.families.decoder import read_groups, view
 from kvcalc.catalog.families.defaults import defaults_of
+from kvcalc.catalog.families.encoder import read_encoder
+from kvcalc.catalog.families.expressions import switch
+from kvcalc.catalog.families.mtp import read_mtp
+from kvcalc.catalog.families.nested import encoder_keys, image_tokens, text_decoder
+from kvcalc.catalog.families.outside import outer_tensors
+from kvcalc.catalog.families.rotary import rotary_width
 from kvcalc.catalog.families.table import traits_of
 from kvcalc.catalog.keys import Keys
 from kvcalc.catalog.quantization import apply_quantization
+from kvcalc.catalog.towers import read_towers
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Source
 from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.model import ModelSpec
-
-# Where the text decoder of a model with more than text lives.
-NESTED = ("text_config", "llm_config", "language_config", "language_model_config")
 
 FLATTENED = ("attn_config", "ffn_config", "sparse_attention_config")
 
@@ -36,35 +40,58 @@ def read_config(
     """
     root = Keys(config)
     family = root.text("model_type") or ""
-    keys, model_type = _text_decoder(root, family)
+    keys, model_type = text_decoder(root, family)
     traits = traits_of(model_type)
-    keys = _flat(keys.with_defaults(defaults_of(model_type)))
-    hidden = keys.need("hidden_size", "n_embd", "d_model", "dim", "model_dim")
+    keys = view(_flat(keys.with_defaults({**defaults_of(model_type), **traits.defaults})), traits.keys)
+    if traits.refuse and switch(keys, traits.refuse_if):
+        raise KvcalcError(f"kvcalc does not count {model_type}: {traits.refuse}", hint="describe it in a TOML card")
+    hidden = keys.need("hidden_size", "n_embd", "d_model", "dim", "model_dim", "embedding_dim")
     vocab = keys.need("vocab_size", "padded_vocab_size")
-    tied = root.flag("tie_word_embeddings") if root.given("tie_word_embeddings") else keys.flag("tie_word_embeddings")
+    tied = _tied(root, keys, family)
+    if traits.source == "source_tokens":
+        keys = keys.over({"source_tokens": image_tokens(root)})
+    towers, assumptions = read_towers(config)
+    if traits.encoder and root.flag("is_encoder_decoder", default=True):
+        towers = (*towers, read_encoder(encoder_keys(root, keys), traits, hidden, vocab))
     model = ModelSpec(
         name=name,
         family=family or model_type,
         hidden=hidden,
         vocab=vocab,
-        max_context=keys.integer("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+        max_context=_max_context(keys),
         dtype=_dtype(root, keys),
         tied_embeddings=tied,
+        parallel_residual=switch(keys, traits.parallel),
         groups=read_groups(keys, traits, hidden),
         tensors=outer_tensors(keys, traits, hidden, vocab, tied),
-        assumptions=() if traits.known else (_unknown(model_type),),
+        mtp=read_mtp(keys, traits, hidden, vocab),
+        towers=towers,
+        assumptions=(*(() if traits.known else (_unknown(model_type),)), *assumptions),
         sources=(source,),
     )
+    model = model.model_copy(update={"rope_dim": rotary_width(keys, model.groups)})
     return apply_quantization(model, config, hf_quant_config)
 
 
-def _text_decoder(root: Keys, family: str) -> tuple[Keys, str]:
-    """The keys of the text decoder and its model_type."""
-    thinker = root.child("thinker_config") or root
-    nested = thinker.child(*NESTED)
-    if nested is None:
-        return root, traits_of(family).text or family
-    return nested, nested.text("model_type") or traits_of(family).text or family
+def _tied(root: Keys, keys: Keys, family: str) -> bool:
+    """Whether head and embedding are one tensor: as the whole config says, else its decoder's, else their classes."""
+    if not root.given("tie_word_embeddings", "tie_embedding") and not keys.given("tie_word_embeddings"):
+        whole = defaults_of(family).get("tie_word_embeddings")
+        if whole is not None:
+            return bool(whole)
+    said = root if root.given("tie_word_embeddings") else keys
+    return said.flag("tie_embedding", "tie_word_embeddings")
+
+
+def _max_context(keys: Keys) -> int | None:
+    return keys.integer(
+        "max_position_embeddings",
+        "n_positions",
+        "max_seq_len",
+        "seq_length",
+        "model_max_length",
+        "max_target_positions",
+    )
 
 
 def _flat(keys: Keys) -> Keys:

@@ -46,9 +46,12 @@ def active_parameters(model: ModelSpec) -> int:
 
 
 def _active_of_layer(group: LayerGroup) -> int:
-    share = group.mlp.top_k / group.mlp.experts if isinstance(group.mlp, MoeMlp) else 1
-    return sum(
-        round(tensor.parameters * share) if tensor.category == "experts" else tensor.parameters
-        for tensor in group.tensors
-        if not tensor.buffer
-    )
+    return sum(_active_of_tensor(tensor, group) for tensor in group.tensors if not tensor.buffer)
+
+
+def _active_of_tensor(tensor: Tensor, group: LayerGroup) -> int:
+    """Of a tensor that every expert has one of, the chosen experts' share; what experts have in common counts whole."""
+    mlp = group.mlp
+    if not isinstance(mlp, MoeMlp) or tensor.category != "experts" or tensor.copies != mlp.experts:
+        return tensor.parameters
+    return tensor.parameters // mlp.experts * mlp.top_k

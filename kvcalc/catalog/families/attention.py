@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 
-from kvcalc.catalog.families.plan import Layer
 from kvcalc.catalog.families.expressions import size, switch
+from kvcalc.catalog.families.plan_layer import Layer
 from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import Attention, Indexer, Tensor
 
-QUERY = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "decoder_attention_heads")
+QUERY = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "attention_heads")
 KV = (
     "num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups", "num_query_groups",
     "multi_query_group_num", "n_kv_heads", "decoder_num_key_value_heads",
 )  # fmt: skip
-DIM = ("head_dim", "kv_channels", "attention_head_dim", "hidden_size_per_head", "d_kv")
+DIM = ("head_dim", "attention_head_dim", "kv_channels", "hidden_size_per_head", "d_kv", "dim_head")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ def _block_indexer(keys: Keys, layer: Layer) -> Indexer:
     top_k = blocks * block if blocks and block else keys.need("index_topk", "indexer_budget")
     return Indexer(
         heads=keys.integer("sparse_num_index_heads", "index_n_heads", "indexer_n_heads") or 1,
-        head_dim=keys.need("sparse_index_dim", "index_head_dim", "indexer_head_dim"),
+        head_dim=keys.need("sparse_index_dim", "index_head_dim", "indexer_head_dim")
+        * (keys.integer("indexer_kv_heads") or 1),
         top_k=top_k,
         owns_cache=layer.owns_index,
     )
@@ -143,7 +144,7 @@ def _fused(name: str, heads: Heads, inputs: int, bias: bool) -> list[Tensor]:
 
 
 def _qk_norms(keys: Keys, traits: Traits, layer: Layer, heads: Heads, name: str) -> list[Tensor]:
-    if not traits.qk_norm or not switch(keys, traits.qk_norm_when):
+    if not traits.qk_norm or traits.qk_norm_on not in ("", layer.mixer) or not switch(keys, traits.qk_norm_when):
         return []
     kind = traits.qk_norm_kind or traits.norm
     shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {

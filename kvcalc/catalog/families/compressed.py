@@ -1,7 +1,7 @@
 """DeepSeek-V4's attention: a window of full vectors beside a compressed history, and low-rank queries and output."""
 
 from kvcalc.catalog.families.attention import QUERY
-from kvcalc.catalog.families.plan import Layer
+from kvcalc.catalog.families.plan_layer import Layer
 from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys

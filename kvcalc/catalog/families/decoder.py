@@ -2,16 +2,18 @@
 
 from kvcalc.catalog.families.attention import attention
 from kvcalc.catalog.families.compressed import compressed
+from kvcalc.catalog.families.cross import cross_attention
+from kvcalc.catalog.families.expressions import size, switch
 from kvcalc.catalog.families.extras import extra_tensors
 from kvcalc.catalog.families.latent import latent
 from kvcalc.catalog.families.mlp import dense, moe
-from kvcalc.catalog.families.plan import Layer, read_plan
-from kvcalc.catalog.families.expressions import switch
+from kvcalc.catalog.families.plan import read_plan
+from kvcalc.catalog.families.plan_layer import Layer
 from kvcalc.catalog.families.tensors import linear, norm
-from kvcalc.catalog.families.traits import Traits
+from kvcalc.catalog.families.traits import State, Traits
 from kvcalc.catalog.keys import Keys
 from kvcalc.catalog.recurrent import read_recurrent
-from kvcalc.specs.model import LayerGroup, Mixer, Mlp, Tensor
+from kvcalc.specs.model import LayerGroup, Mixer, Mlp, MoeMlp, Recurrent, Tensor
 
 
 def read_groups(keys: Keys, traits: Traits, hidden: int) -> tuple[LayerGroup, ...]:
@@ -19,41 +21,59 @@ def read_groups(keys: Keys, traits: Traits, hidden: int) -> tuple[LayerGroup, ..
     where: dict[Layer, list[int]] = {}
     for index, layer in enumerate(read_plan(keys, traits)):
         where.setdefault(layer, []).append(index)
-    return tuple(
-        _group(keys.over(dict(layer.says)), traits, hidden, layer, indices) for layer, indices in where.items()
-    )
+    return tuple(layer_group(keys, traits, hidden, layer, indices) for layer, indices in where.items())
 
 
-def _group(keys: Keys, traits: Traits, hidden: int, layer: Layer, indices: list[int]) -> LayerGroup:
-    mixers: list[Mixer] = []
-    tensors: list[Tensor] = []
+def view(keys: Keys, said: tuple[str, ...]) -> Keys:
+    """The keys with some of them under other names: "num_hidden_layers = decoder_layers"."""
+    pairs = (text.partition(" = ") for text in said)
+    return keys.over({name: size(keys, value) or None for name, _, value in pairs})
+
+
+def layer_group(keys: Keys, traits: Traits, hidden: int, layer: Layer, indices: list[int]) -> LayerGroup:
+    """Layers of one kind."""
+    keys = keys.over(dict(layer.says))
     scope = {"hidden": hidden}
-    if layer.mixer != "none":
-        mixer, found, sizes = _attention(keys, traits, layer, hidden)
-        mixers.append(mixer)
-        tensors += found
-        scope |= sizes
-    if layer.recurrent:
-        state, more = read_recurrent(keys, hidden, traits.recurrent)
-        mixers.append(state)
-        tensors += more
-    mlp: Mlp | None = None
-    if layer.mlp == "dense":
-        mlp, found = dense(keys, traits, hidden)
-        tensors += found
-        scope["width"] = mlp.width
-    elif layer.mlp != "none":
-        mlp, found, sizes = moe(keys, traits, hidden)
-        tensors += found
-        scope |= sizes
-    tensors += [t for name in traits.norms for t in _layer_norm(keys, traits, name, hidden)]
+    mixers, tensors = _mixers(keys, traits, layer, hidden, scope)
+    mlp, found = _mlp(keys, traits, layer, hidden, scope)
+    tensors += found
+    if traits.twice:
+        mlp, mixers, tensors = _twice(keys, traits, layer, hidden, mlp, mixers, tensors)
+    tensors += [t for name in traits.norms for t in _layer_norm(keys, traits, name, hidden, layer)]
     tensors += extra_tensors(keys, traits, layer.tags, scope)
     return LayerGroup(
         layers=tuple(indices), mixers=tuple(mixers), mlp=mlp, tensors=tuple(tensors), prefix=traits.layers
     )
 
 
+def _mixers(
+    keys: Keys, traits: Traits, layer: Layer, hidden: int, scope: dict[str, int]
+) -> tuple[list[Mixer], list[Tensor]]:
+    """What mixes tokens in a layer: attention, cross-attention, a recurrence, or several of them."""
+    mixers: list[Mixer] = []
+    tensors: list[Tensor] = []
+    if layer.mixer == "linear":
+        tensors += linear(f"{traits.attention}.linear_attn", hidden, hidden, "attention", "columns")
+    elif layer.mixer != "none":
+        mixer, tensors, sizes = _attention(keys, traits, layer, hidden)
+        mixers.append(mixer)
+        scope |= sizes
+    if traits.cross:
+        across, found = cross_attention(keys, traits, traits.cross, hidden)
+        mixers.append(across)
+        tensors += found
+    if traits.state is not None:
+        mixers.append(_state(keys, traits.state, scope))
+    elif layer.recurrent:
+        state, more = read_recurrent(keys, hidden, traits.recurrent)
+        mixers.append(state)
+        tensors += more
+    return mixers, tensors
+
+
 def _attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[Mixer, list[Tensor], dict[str, int]]:
+    if layer.mixer == "cross":
+        return *cross_attention(keys, traits, traits.cross_layer, hidden), {}
     if "compressed" in layer.mixer:
         return compressed(keys, traits, layer, hidden)
     if keys.has("kv_lora_rank"):
@@ -61,23 +81,57 @@ def _attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[M
     return attention(keys, traits, layer, hidden)
 
 
-def _layer_norm(keys: Keys, traits: Traits, name: str, hidden: int) -> list[Tensor]:
+def _mlp(
+    keys: Keys, traits: Traits, layer: Layer, hidden: int, scope: dict[str, int]
+) -> tuple[Mlp | None, list[Tensor]]:
+    if layer.mlp == "none":
+        return None, []
+    if layer.mlp == "linear":
+        return None, linear(f"{traits.mlp}.linear_mlp", hidden, hidden, "mlp", "columns")
+    if layer.mlp == "dense":
+        mlp, tensors = dense(keys, traits, hidden)
+        scope["width"] = mlp.width
+        return mlp, tensors
+    experts, tensors, sizes = moe(keys, traits, hidden)
+    scope |= sizes
+    return experts, tensors
+
+
+def _twice(
+    keys: Keys,
+    traits: Traits,
+    layer: Layer,
+    hidden: int,
+    mlp: Mlp | None,
+    mixers: list[Mixer],
+    tensors: list[Tensor],
+) -> tuple[Mlp | None, list[Mixer], list[Tensor]]:
+    """LongCat's layer: two attentions and two dense MLPs, with one mixture of experts across both."""
+    tensors = [tensor for tensor in tensors if not tensor.name.startswith(f"{traits.attention}.")]
+    width = 0
+    for half in ("0", "1"):
+        own = traits.model_copy(update={"attention": f"{traits.attention}.{half}", "mlp": f"mlps.{half}"})
+        tensors += _attention(keys, own, layer, hidden)[1]
+        beside, found = dense(keys, own, hidden)
+        tensors += found
+        width += beside.width
+    if isinstance(mlp, MoeMlp):
+        mlp = mlp.model_copy(update={"shared_width": width})
+    return mlp, [*mixers, *mixers], tensors
+
+
+def _state(keys: Keys, state: State, scope: dict[str, int]) -> Recurrent:
+    return Recurrent(
+        family="short_conv",
+        conv_channels=size(keys, state.channels, scope),
+        conv_kernel=size(keys, state.kernel, scope),
+        state_elements=size(keys, state.elements, scope),
+        state_dtype="bf16" if state.elements else None,
+    )
+
+
+def _layer_norm(keys: Keys, traits: Traits, name: str, hidden: int, layer: Layer) -> list[Tensor]:
+    """A norm of the layer: "name if switch", where `has_attention` and `has_mlp` are switches too."""
     name, _, when = name.partition(" if ")
-    return norm(name, traits.norm, hidden) if not when or switch(keys, when) else []
-
-
-def outer_tensors(keys: Keys, traits: Traits, hidden: int, vocab: int, tied: bool) -> tuple[Tensor, ...]:
-    """Embedding, positions, final norm, head, and whatever else is outside the layers."""
-    found = [Tensor(name=f"{traits.embedding}.weight", shape=(vocab, hidden), category="embedding", split="vocab")]
-    if traits.positions:
-        length = keys.need("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len") + traits.position_offset
-        found.append(Tensor(name=f"{traits.positions}.weight", shape=(length, hidden), category="position"))
-    if traits.final_norm:
-        found += norm(traits.final_norm, traits.norm, hidden)
-    bias = switch(keys, traits.head_bias)
-    if not tied:
-        found += linear(traits.head, vocab, hidden, "head", "vocab", bias)
-    elif bias:
-        found.append(Tensor(name=f"{traits.head}.bias", shape=(vocab,), category="head", split="vocab"))
-    scope = {"hidden": hidden, "vocab": vocab}
-    return tuple(found + extra_tensors(keys, traits, ("model",), scope))
+    parts = {"has_attention": int(layer.mixer != "none"), "has_mlp": int(layer.mlp != "none")}
+    return norm(name, traits.norm, hidden) if not when or switch(keys, when, parts) else []

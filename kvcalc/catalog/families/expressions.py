@@ -69,7 +69,7 @@ def _key(keys: Keys, name: str) -> Value:
     value = keys.raw(name)
     if value is None or isinstance(value, bool | str):
         return value or 0
-    return keys.count(name) if isinstance(value, int | float) else 1
+    return keys.count(name) if isinstance(value, int | float) else len(value) if isinstance(value, list) else 1
 
 
 def _arithmetic(op: ast.operator, left: Value, right: Value) -> int:

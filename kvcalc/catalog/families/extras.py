@@ -14,7 +14,7 @@ def extra_tensors(keys: Keys, traits: Traits, tags: Collection[str], scope: Mapp
     return [
         _tensor(keys, extra, scope)
         for extra in traits.extra
-        if any(tag in tags for tag in extra.on) and switch(keys, extra.when)
+        if any(set(on.split("&")) <= set(tags) for on in extra.on) and switch(keys, extra.when, scope)
     ]
 
 

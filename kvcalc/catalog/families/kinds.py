@@ -76,6 +76,26 @@ def read_kinds(keys: Keys, traits: Traits, count: int) -> list[str]:
     return ["sliding"] * count
 
 
+def extra_kinds(keys: Keys, count: int) -> list[str]:
+    """Kinds that lists give beyond the decoder's layers, or apart, for multi-token-prediction layers."""
+    for key in ("mtp_layer_types", "mtp_layers_block_type"):
+        apart = keys.texts(key)
+        if apart:
+            return [kind_of(keys, key, name) for name in apart]
+    pattern = keys.text("mtp_hybrid_override_pattern")
+    if pattern:
+        return [_letter(keys, "mtp_hybrid_override_pattern", _LETTERS, letter) for letter in pattern.replace("|", "")]
+    listed = keys.texts("layer_types")
+    if listed is not None:
+        return [kind_of(keys, "layer_types", name) for name in listed[count:]]
+    ratios = keys.integers("compress_ratios")
+    return [_ratio_kind(ratio) for ratio in ratios[count:]] if ratios is not None else []
+
+
+def _ratio_kind(ratio: int) -> str:
+    return f"compressed_{ratio}" if ratio else "compressed_window"
+
+
 def _pattern(keys: Keys, traits: Traits, pattern: Pattern, count: int) -> list[str]:
     if pattern.cycle:
         kinds = [KINDS[pattern.cycle[layer % len(pattern.cycle)]] for layer in range(count)]
@@ -174,7 +194,13 @@ def _compressed(keys: Keys, count: int) -> list[str] | None:
     if ratios is None:
         return None
     _enough(keys, "compress_ratios", ratios, count)
-    return ["compressed_window" if not ratio else f"compressed_{ratio}" for ratio in ratios[:count]]
+    return [_ratio_kind(ratio) for ratio in ratios[:count]]
 
 
-RULES: tuple[Rule, ...] = (_names, _compressed, _letters, _numbers, _full_layers, _cycle)
+def _cross(keys: Keys, count: int) -> list[str] | None:
+    """`cross_attention_layers`: those have no other attention (Llama 3.2 Vision)."""
+    across = keys.integers("cross_attention_layers")
+    return None if across is None else ["cross" if layer in set(across) else "full" for layer in range(count)]
+
+
+RULES: tuple[Rule, ...] = (_names, _compressed, _letters, _numbers, _full_layers, _cycle, _cross)

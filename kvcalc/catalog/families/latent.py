@@ -1,8 +1,8 @@
 """Multi-head latent attention: keys and values compressed to one vector, with or without a sparse indexer."""
 
 from kvcalc.catalog.families.attention import QUERY
-from kvcalc.catalog.families.plan import Layer
-from kvcalc.catalog.families.expressions import switch
+from kvcalc.catalog.families.expressions import size, switch
+from kvcalc.catalog.families.plan_layer import Layer
 from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
@@ -20,7 +20,7 @@ def latent(
         kv_lora_rank=keys.need("kv_lora_rank"),
         rope_head_dim=keys.count("qk_rope_head_dim"),
         nope_head_dim=keys.need("qk_nope_head_dim"),
-        v_head_dim=keys.need("v_head_dim"),
+        v_head_dim=keys.integer("v_head_dim") or hidden // keys.need(*QUERY),
         q_lora_rank=query_rank,
         window=keys.need(*traits.window_keys) if layer.mixer == "sliding" else None,
         owns_cache=layer.owns_cache,
@@ -38,7 +38,7 @@ def latent(
     found = _projections(keys, traits, mixer, hidden, width)
     if indexer is not None and layer.owns_index:
         found += indexer_tensors(f"{traits.attention}.indexer", indexer, query_rank or hidden, hidden)
-        scope["index_heads"] = indexer.heads
+        scope |= {"index_heads": indexer.heads, "index_dim": indexer.head_dim}
     return mixer, found, scope
 
 
@@ -49,10 +49,11 @@ def _projections(keys: Keys, traits: Traits, mixer: LatentAttention, hidden: int
         found = linear(f"{name}.q_proj", width, hidden, "attention", "columns")
     else:
         found = linear(f"{name}.q_a_proj", mixer.q_lora_rank, hidden, "attention", "whole", bias)
-        found += norm(f"{name}.q_a_layernorm", "weight", mixer.q_lora_rank)
-        found += linear(f"{name}.q_b_proj", width, mixer.q_lora_rank, "attention", "columns")
+        found += norm(f"{name}.q_a_layernorm", "weight", mixer.q_lora_rank, category="attention")
+        inputs = size(keys, traits.q_b_inputs, {"q_lora_rank": mixer.q_lora_rank})
+        found += linear(f"{name}.{traits.q_b}", width + outputs * (traits.gate == "q"), inputs, "attention", "columns")
     found += linear(f"{name}.kv_a_proj_with_mqa", rank + mixer.rope_head_dim, hidden, "attention", "whole", bias)
-    found += norm(f"{name}.kv_a_layernorm", "weight", rank)
+    found += norm(f"{name}.kv_a_layernorm", "weight", rank, category="attention")
     both = mixer.query_heads * (mixer.nope_head_dim + mixer.v_head_dim)
     found += linear(f"{name}.kv_b_proj", both, rank, "attention", "columns")
     found += linear(f"{name}.o_proj", hidden, outputs, "attention", "rows", switch(keys, traits.o_bias))

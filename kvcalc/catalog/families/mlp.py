@@ -1,7 +1,7 @@
 """The MLP of a layer: dense, or a mixture of experts with shared ones."""
 
-from kvcalc.catalog.families.sparse import EXPERTS
 from kvcalc.catalog.families.expressions import size, switch
+from kvcalc.catalog.families.sparse import EXPERTS
 from kvcalc.catalog.families.tensors import linear, stacked
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
@@ -29,9 +29,7 @@ def dense(keys: Keys, traits: Traits, hidden: int) -> tuple[DenseMlp, list[Tenso
 
 def _width(keys: Keys, traits: Traits, hidden: int) -> int:
     said = size(keys, traits.width, {"hidden": hidden}) or keys.integer(*WIDTH) or traits.width_factor * hidden
-    if not said and keys.has("ffn_proj_factor"):  # xLSTM: a factor of the hidden size, rounded up
-        multiple = keys.integer("ffn_round_up_to_multiple_of", default=64) or 1
-        said = -(-int((keys.number("ffn_proj_factor") or 0) * hidden) // multiple) * multiple
+    said = said or _from_factor(keys, hidden)
     width = (said or keys.need(*WIDTH)) // traits.width_divisor
     if keys.flag("block_auto_adjust_ff_dim"):  # LFM2: two thirds, times a factor, rounded up
         factor = keys.number("block_ffn_dim_multiplier", default=1.0) or 1.0
@@ -40,13 +38,27 @@ def _width(keys: Keys, traits: Traits, hidden: int) -> int:
     return width
 
 
+def _from_factor(keys: Keys, hidden: int) -> int:
+    """A factor of the hidden size, rounded: xLSTM up, OpenELM to the nearest. Nought where the config has neither."""
+    factor = keys.number("ffn_proj_factor")
+    if factor is not None:
+        multiple = keys.integer("ffn_round_up_to_multiple_of", default=64) or 1
+        return -(-int(factor * hidden) // multiple) * multiple
+    factor = None if isinstance(keys.raw("ffn_multipliers"), list) else keys.number("ffn_multipliers")
+    if factor is None:
+        return 0
+    multiple = keys.integer("ffn_dim_divisor", default=256) or 1
+    nearest = max(multiple, int(factor * hidden + multiple / 2) // multiple * multiple)
+    return nearest + multiple if nearest < 0.9 * factor * hidden else nearest
+
+
 def projections(
     keys: Keys, traits: Traits, name: str, width: int, hidden: int, category: Category = "mlp"
 ) -> list[Tensor]:
     """Gate, up and down projections (up and down where it is not gated)."""
     bias = switch(keys, traits.mlp_bias)
     if not switch(keys, traits.gated):
-        found = linear(f"{name}.{traits.mlp_up}", width, hidden, category, "columns", bias)
+        found = linear(f"{name}.{traits.mlp_only or traits.mlp_up}", width, hidden, category, "columns", bias)
     elif traits.mlp_gate_up:
         found = linear(f"{name}.{traits.mlp_gate_up}", 2 * width, hidden, category, "columns", bias)
     else:

@@ -1,60 +1,42 @@
 """Which layer is what: mixer, MLP, whose cache it reads, and what it says otherwise than the rest."""
 
-from dataclasses import dataclass
-
+from kvcalc.catalog.families.expressions import size, switch
 from kvcalc.catalog.families.kinds import listed_length, read_kinds
+from kvcalc.catalog.families.nas import read_blocks
+from kvcalc.catalog.families.plan_layer import Layer
 from kvcalc.catalog.families.sharing import indexers, owners
 from kvcalc.catalog.families.sparse import mlp_kinds
-from kvcalc.catalog.families.expressions import size, switch
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
 
 MOST_LAYERS = 4096
-COUNT = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
-
-
-@dataclass(frozen=True)
-class Layer:
-    """What one layer is made of. Equal layers become one group."""
-
-    mixer: str  # full | sliding | chunked | indexed | compressed_* | none
-    mlp: str  # dense | moe | hash_moe | none
-    recurrent: bool = False  # a recurrent mixer, alone or beside attention
-    owns_cache: bool = True  # False: it reads an earlier layer's keys and values
-    owns_index: bool = True  # False: it reads what an earlier layer's indexer chose
-    place: str = ""  # first, rest or last, where only some have a tensor
-    says: tuple[tuple[str, object], ...] = ()  # keys that this layer has otherwise
-
-    @property
-    def tags(self) -> set[str]:
-        """Names by which extra tensors choose their layers."""
-        tags = {"layer", self.mixer, self.mlp, "owner" if self.owns_cache else "shared"}
-        if self.mixer != "none":
-            tags.add("attention")
-        if self.recurrent:
-            tags.add("recurrent")
-        if self.mlp == "hash_moe":
-            tags.add("moe")
-        elif self.mlp == "moe":
-            tags.add("plain_moe")
-        tags.update(self.place.split())
-        return tags
+COUNT = (
+    "num_hidden_layers",
+    "num_transformer_layers",
+    "num_blocks",
+    "n_layer",
+    "n_layers",
+    "num_layers",
+    "num_decoder_layers",
+    "decoder_layers",
+)
 
 
 def read_plan(keys: Keys, traits: Traits) -> list[Layer]:
     """One entry for each layer of the decoder."""
     count = layer_count(keys)
+    blocks = read_blocks(keys, count)
+    if blocks is not None:
+        return blocks
     kinds = read_kinds(keys, traits, count)
     mlps = mlp_kinds(keys, traits, kinds)
     own = owners(keys, kinds)
     index = indexers(keys, count)
-    placed = any({"first", "rest", "last"} & set(extra.on) for extra in traits.extra)
+    placed = any(tag in on for extra in traits.extra for on in extra.on for tag in ("first", "rest", "last"))
     plan = []
     for layer, kind in enumerate(kinds):
         recurrent = kind in ("recurrent", "hybrid", "hybrid_sliding") or (traits.hybrid and kind != "none")
-        mixer = {"hybrid": "full", "hybrid_sliding": "sliding", "recurrent": "none", "mlp": "none", "moe": "none"}.get(
-            kind, kind
-        )
+        mixer = mixer_of(kind)
         if mixer == "full" and traits.indexed:
             mixer = "indexed"
         plan.append(
@@ -74,6 +56,14 @@ def read_plan(keys: Keys, traits: Traits) -> list[Layer]:
 def _place(layer: int, count: int) -> str:
     place = "first" if layer == 0 else "rest"
     return f"{place} last" if layer == count - 1 else place
+
+
+def mixer_of(kind: str) -> str:
+    """The attention of a kind of layer: none for layers that only recur or only have an MLP."""
+    return _MIXERS.get(kind, kind)
+
+
+_MIXERS = {"hybrid": "full", "hybrid_sliding": "sliding", "recurrent": "none", "mlp": "none", "moe": "none"}
 
 
 def layer_count(keys: Keys) -> int:
@@ -104,6 +94,10 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
             listed = keys.raw(key)
             if isinstance(listed, list) and len(listed) >= count:
                 said[name] = listed[layer]
+    rope = keys.raw("no_rope_layers")
+    if isinstance(rope, list) and len(rope) > layer and not rope[layer] and keys.has("kv_lora_rank"):
+        said["qk_nope_head_dim"] = keys.need("qk_nope_head_dim") + keys.count("qk_rope_head_dim")
+        said["qk_rope_head_dim"] = 0  # the whole head goes without positions
     if not owns and keys.flag("use_double_wide_mlp"):
         said["intermediate_size"] = 2 * keys.need("intermediate_size")
     each = keys.child("per_layer_config")

@@ -22,7 +22,9 @@ def _table() -> dict[str, dict[str, Any]]:
 def _merged(model_type: str) -> dict[str, Any]:
     entry = dict(_table()[model_type])
     base = entry.get("like", "") or entry.get("text", "")
-    return {**_merged(base), **entry} if base else entry
+    more = entry.pop("more", [])  # tensors beside those of the family it is like
+    merged = {**_merged(base), **entry} if base else entry
+    return {**merged, "extra": [*merged.get("extra", []), *more]}
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.model import Category, Split
 
@@ -20,8 +22,16 @@ class Extra(Frozen):
     matmul: bool = False
     buffer: bool = False
     fp32: bool = False
-    on: tuple[str, ...] = ("layer",)  # kinds of layer that have it; "model": outside the layers; "first": layer 0 only
+    on: tuple[str, ...] = ("layer",)  # tags of the layers that have it ("a&b": both); "model": outside the layers
     when: Switch = True
+
+
+class State(Frozen):
+    """What attention keeps for each sequence beside keys and values: short convolutions on its way."""
+
+    channels: Size
+    kernel: Size  # columns kept, and one
+    elements: Size = 0
 
 
 class Pattern(Frozen):
@@ -44,15 +54,27 @@ class Traits(Frozen):
     nested: str = "model.language_model"  # where the decoder's tensors stand beside towers
     known: bool = True  # False: taken for a model_type that kvcalc has not met
     refuse: str = ""  # why kvcalc does not answer for it
+    refuse_if: Switch = True
+    defaults: dict[str, int | bool | str] = Field(default_factory=dict)  # what absent keys mean, beyond the class's
 
+    keys: tuple[str, ...] = ()  # how the decoder's sizes are called: "num_hidden_layers = decoder_layers"
+    encoder: str = ""  # the traits of the encoder beside it
+    encoder_keys: tuple[str, ...] = ()
+    cross: str = ""  # every layer's cross-attention
+    cross_layer: str = ""  # that of layers that have no other attention (`cross_attention_layers`)
+    cross_input: Size = "hidden"  # the width of what it reads
+    source: Size = 0  # how many positions it reads
     first_entries: tuple[str, ...] = ()  # keys that hold a list whose first entry is the text decoder's
 
     layers: str = "model.layers"
     embedding: str = "model.embed_tokens"
+    embedding_rows: Size = "vocab"
     positions: str = ""  # a learned table of positions
+    position_length: Size = 0  # its length, where it is not the maximum of the context
     position_offset: int = 0
     head: str = "lm_head"
     head_bias: Switch = False
+    head_rows: Size = "vocab"
     final_norm: str = "model.norm"
     norm: Literal["weight", "bias", "none"] = "weight"  # what a norm has: a weight, a bias too, or nothing
     norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")  # "name?switch": only where it is on
@@ -69,8 +91,11 @@ class Traits(Frozen):
     o_bias: Switch = "attention_bias"
     query_input: Size = "hidden"  # the width attention reads
     attention_outside: bool = False  # attention layers share weights, which stand outside the layers
+    q_b: str = "q_b_proj"  # of latent attention with low-rank queries
+    q_b_inputs: Size = "q_lora_rank"
     qk_norm: Literal["", "head", "full", "heads"] = ""  # of one head's width, of all heads together, one each
     qk_norm_when: Switch = True
+    qk_norm_on: str = ""  # only on this kind of layer
     qk_norm_kind: Literal["weight", "bias", "none", ""] = ""  # as `norm`, where it differs
     q_norm: str = "q_norm"
     k_norm: str = "k_norm"
@@ -89,11 +114,13 @@ class Traits(Frozen):
 
     recurrent: str = ""  # the recurrent family of its linear, mamba or conv layers
     hybrid: bool = False  # every layer has attention and a recurrent mixer side by side
+    state: State | None = None
 
     mlp: str = "mlp"
     mlp_gate: str = "gate_proj"
     mlp_up: str = "up_proj"
     mlp_down: str = "down_proj"
+    mlp_only: str = ""  # the up projection's name where nothing gates it
     mlp_gate_up: str = ""  # gate and up in one tensor
     gated: Switch = True
     mlp_bias: Switch = "mlp_bias"
@@ -121,5 +148,9 @@ class Traits(Frozen):
     twice: bool = False  # a layer is two attentions and two dense MLPs beside its experts (LongCat)
     always_moe: bool = False  # every layer is a mixture, whatever keys say
     beside: bool = False  # a dense MLP of its own beside the experts of a layer
+
+    mtp_layers: str = "model.layers"  # where its multi-token-prediction layers are
+    mtp_head: bool = False  # each with an embedding and a head of its own
+    mtp_dense: bool = False  # with a dense MLP in a model of experts
 
     extra: tuple[Extra, ...] = ()

@@ -1,0 +1,169 @@
+"""Parameters, cache and state of real configs against exact counts and measured caches; file sizes against published.
+
+python benchmarks/accuracy_models.py --configs DIR --facts DIR [--json]
+"""
+
+import argparse
+import json
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kvcalc.catalog.config import read_config
+from kvcalc.catalog.jsonfile import read_json
+from kvcalc.counting.cache import cache_profile
+from kvcalc.counting.params import total_parameters
+from kvcalc.counting.weights import weight_bytes
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import Source
+from kvcalc.specs.model import ModelSpec, Recurrent
+
+Facts = dict[str, Any]
+EXPLAINED = Path(__file__).with_name("explained_models.toml")
+FIGURES = ("parameters", "kv_bytes_per_token", "fixed_bytes_per_sequence")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--configs", type=Path, required=True, help="folders of config.json files")
+    parser.add_argument("--facts", type=Path, required=True, help="exact counts and measured caches")
+    parser.add_argument("--json", action="store_true", help="the whole result on stdout")
+    flags = parser.parse_args()
+    models = list(rows(flags.configs, flags.facts))
+    published = list(published_rows(flags.configs, flags.facts))
+    result = {"models": models, "published": published, "summary": summary(models, published)}
+    if flags.json:
+        json.dump(result, sys.stdout, indent=1)
+        print()
+    else:
+        show(result)
+    return 0
+
+
+def rows(configs: Path, facts: Path) -> Iterator[Facts]:
+    """One row for each folder with a config.json."""
+    counts, caches = _merged(facts, "param_counts"), _merged(facts, "kv_measured")
+    reasons = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))
+    for folder in sorted(configs.iterdir()):
+        if (folder / "config.json").exists():
+            yield _row(folder, counts.get(folder.name, {}), caches.get(folder.name, {}), reasons.get(folder.name, ""))
+
+
+def _merged(facts: Path, stem: str) -> Facts:
+    found: Facts = {}
+    for path in sorted(facts.glob(f"{stem}*.json")):
+        if "window" not in path.name:  # measured beyond the window: another quantity
+            found.update(json.loads(path.read_text(encoding="utf-8")))
+    return found
+
+
+def _row(folder: Path, count: Facts, cache: Facts, reason: str) -> Facts:
+    row: Facts = {"name": folder.name}
+    try:
+        model = read_folder(folder)
+    except KvcalcError as error:
+        return {**row, "status": "refused", **dict.fromkeys(FIGURES), "reason": error.message}
+    row["parameters"] = {"have": total_parameters(model), "want": count.get("total_params")}
+    row |= _cache_figures(model, cache)
+    wrong = [name for name in FIGURES if row[name] and row[name]["want"] not in (None, row[name]["have"])]
+    status = "exact" if not wrong else "explained" if reason else "wrong"
+    return {"name": folder.name, "status": status, **row, "reason": reason if wrong and reason else ", ".join(wrong)}
+
+
+def read_folder(folder: Path) -> ModelSpec:
+    """The model of a folder, by its config and quantization file alone."""
+    quant = folder / "hf_quant_config.json"
+    return read_config(
+        read_json(folder / "config.json", folder.name),
+        folder.name,
+        Source(what="config.json"),
+        read_json(quant, folder.name) if quant.exists() else None,
+    )
+
+
+def _cache_figures(model: ModelSpec, cache: Facts) -> Facts:
+    """Growth while windows fill, and state, of as many layers as were measured; bf16 cache, as measured."""
+    built = sum(cache.get("kinds", {}).values())
+    layers = range(built) if 0 < built < model.layers else None
+    sixteen = model.model_copy(update={"dtype": "bf16"})
+    profile = cache_profile(sixteen, "bf16", layers=layers)
+    growth, fixed = cache.get("measured_bytes_per_token"), cache.get("measured_fixed_bytes")
+    if fixed is not None:
+        fixed -= _last_columns(model, layers)
+    return {
+        "kv_bytes_per_token": {"have": profile.bytes_per_token_at_start, "want": growth},
+        "fixed_bytes_per_sequence": {"have": profile.fixed_bytes, "want": fixed},
+    }
+
+
+def _last_columns(model: ModelSpec, layers: Iterable[int] | None) -> int:
+    """transformers keeps K columns of a convolution, engines and kvcalc K − 1: one column of 16-bit elements."""
+    chosen = None if layers is None else set(layers)
+    columns = 0
+    for group in model.groups:
+        count = group.count if chosen is None else len(chosen.intersection(group.layers))
+        columns += count * sum(mixer.conv_channels for mixer in group.mixers if isinstance(mixer, Recurrent))
+    return 2 * columns
+
+
+def published_rows(configs: Path, facts: Path) -> Iterator[Facts]:
+    """Published sizes of models whose config is here; the others are listed without one."""
+    path = facts / "known_facts.json"
+    if not path.exists():
+        return
+    folders = {folder.name: folder for folder in configs.iterdir() if (folder / "config.json").exists()}
+    places = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("published", {})
+    for fact in json.loads(path.read_text(encoding="utf-8")):
+        folder = folders.get(places.get(fact["model"], ""))
+        row = {"model": fact["model"], "kind": fact["kind"], "want": fact["value"], "config": folder and folder.name}
+        if folder is not None:
+            model = read_folder(folder)
+            counted = total_parameters(model) if fact["kind"] == "total_params" else published_bytes(model, fact)
+            row["have"] = counted
+        yield row
+
+
+def published_bytes(model: ModelSpec, fact: Facts) -> int:
+    """Bytes of the file: conversions to MLX leave the multi-token-prediction layers out, as their sizes say."""
+    return weight_bytes(model.model_copy(update={"mtp": ()}))
+
+
+def summary(models: list[Facts], published: list[Facts]) -> Facts:
+    counted = [row for row in models if row["parameters"] and row["parameters"]["want"] is not None]
+    refused = [row for row in models if row["status"] == "refused"]
+    found: Facts = {"models": len(models), "status": dict(Counter(row["status"] for row in models))}
+    exact = sum(row["parameters"]["have"] == row["parameters"]["want"] for row in counted)
+    found["parameters"] = {"exact": exact, "counted": len(counted) + len(refused)}
+    for name in FIGURES[1:]:
+        measured = [row for row in models if row[name] and row[name]["want"] is not None]
+        found[name] = {
+            "exact": sum(row[name]["have"] == row[name]["want"] for row in measured),
+            "measured": len(measured),
+        }
+    with_config = [row for row in published if row["config"]]
+    found["published"] = {
+        "exact": sum(row["have"] == row["want"] for row in with_config),
+        "with_config": len(with_config),
+        "without_config": len(published) - len(with_config),
+    }
+    return found
+
+
+def show(result: Facts) -> None:
+    for row in result["models"]:
+        if row["status"] != "exact":
+            print(f"{row['status']:10}{row['name']}: {row['reason']}")
+            for name in FIGURES:
+                if row[name] and row[name]["want"] not in (None, row[name]["have"]):
+                    print(f"{'':12}{name}: have {row[name]['have']}, want {row[name]['want']}")
+    for row in result["published"]:
+        if row["config"] and row["have"] != row["want"]:
+            print(f"published {row['model']}: have {row['have']}, want {row['want']}")
+    print(json.dumps(result["summary"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Tensors outside the layers: embedding, positions, final norm, head."""
+
+from kvcalc.catalog.families.expressions import size, switch
+from kvcalc.catalog.families.extras import extra_tensors
+from kvcalc.catalog.families.tensors import linear, norm
+from kvcalc.catalog.families.traits import Traits
+from kvcalc.catalog.keys import Keys
+from kvcalc.specs.model import Tensor
+
+
+def outer_tensors(keys: Keys, traits: Traits, hidden: int, vocab: int, tied: bool) -> tuple[Tensor, ...]:
+    """All of a decoder."""
+    scope = {"hidden": hidden, "vocab": vocab}
+    rows = size(keys, traits.embedding_rows, scope)
+    found = [Tensor(name=f"{traits.embedding}.weight", shape=(rows, hidden), category="embedding", split="vocab")]
+    found += position_table(keys, traits, hidden)
+    if traits.final_norm:
+        found += norm(traits.final_norm, traits.norm, hidden)
+    bias = switch(keys, traits.head_bias)
+    if not tied:
+        found += linear(traits.head, size(keys, traits.head_rows, scope), hidden, "head", "vocab", bias)
+    elif bias:
+        found.append(Tensor(name=f"{traits.head}.bias", shape=(vocab,), category="head", split="vocab"))
+    return tuple(found + extra_tensors(keys, traits, ("model",), scope))
+
+
+def position_table(keys: Keys, traits: Traits, hidden: int) -> list[Tensor]:
+    """Learned positions, with the rows that some families leave before the first."""
+    if not traits.positions:
+        return []
+    length = size(keys, traits.position_length) or keys.need(
+        "max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"
+    )
+    shape = (length + traits.position_offset, hidden)
+    return [Tensor(name=f"{traits.positions}.weight", shape=shape, category="position")]
