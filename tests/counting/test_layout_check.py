@@ -1,0 +1,70 @@
+"""What does not divide is refused, with what would."""
+
+import pytest
+from engines.models import (
+    DEEPSEEK_V3,
+    GEMMA_3_1B,
+    GPT_OSS_20B,
+    LLAMA_3_8B,
+    QWEN3_5_27B,
+    QWEN3_NEXT,
+    gqa,
+    model,
+)
+
+from kvcalc.counting.layout_check import check_layout
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.deployment import Layout
+from kvcalc.specs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+
+
+def with_mlp(mlp: DenseMlp | MoeMlp) -> ModelSpec:
+    group = LayerGroup(layers=(0, 1), mixers=(gqa(8, 128),), mlp=mlp)
+    return LLAMA_3_8B.model_copy(update={"groups": (group,)})
+
+
+@pytest.mark.parametrize(
+    "spec, sizes, words",
+    [
+        (LLAMA_3_8B, {"tensor_parallel_size": 3}, "32 query heads"),
+        (model((4, gqa(6, 64, query_heads=48))), {"tensor_parallel_size": 4}, "6 KV heads"),
+        (LLAMA_3_8B, {"pipeline_parallel_size": 33}, "exceeds the 32 layers"),
+        (model((4, gqa(12, 64, query_heads=12)), vocab=50257), {"tensor_parallel_size": 12}, None),
+        (QWEN3_5_27B, {"tensor_parallel_size": 32}, "heads"),
+        (with_mlp(DenseMlp(width=1000)), {"tensor_parallel_size": 16}, "columns of the MLP"),
+        (with_mlp(MoeMlp(experts=8, top_k=2, expert_width=1000)), {"tensor_parallel_size": 16}, "columns of an expert"),
+        (LLAMA_3_8B, {"enable_expert_parallel": True}, "no experts"),
+        (with_mlp(MoeMlp(experts=8, top_k=2, expert_width=1024)), {"num_redundant_experts": 2}, "need expert"),
+        (
+            with_mlp(MoeMlp(experts=8, top_k=2, expert_width=1024)),
+            {"enable_expert_parallel": True, "data_parallel_size": 16},
+            "some would be idle",
+        ),
+        (LLAMA_3_8B, {"tensor_parallel_size": 16, "decode_context_parallel_size": 3}, "does not divide"),
+        (LLAMA_3_8B, {"tensor_parallel_size": 8, "decode_context_parallel_size": 2}, "for each of the 8 KV heads"),
+        (GEMMA_3_1B, {"tensor_parallel_size": 2, "decode_context_parallel_size": 2}, "windowed"),
+        (QWEN3_NEXT, {"tensor_parallel_size": 4, "decode_context_parallel_size": 2}, "recurrent"),
+    ],
+)
+def test_refusals(spec: ModelSpec, sizes: dict[str, object], words: str | None) -> None:
+    if words is None:
+        check_layout(spec, Layout.model_validate(sizes))
+        return
+    with pytest.raises(KvcalcError, match=words):
+        check_layout(spec, Layout.model_validate(sizes))
+
+
+@pytest.mark.parametrize(
+    "spec, sizes",
+    [
+        (LLAMA_3_8B, {"tensor_parallel_size": 16, "decode_context_parallel_size": 2}),
+        (DEEPSEEK_V3, {"tensor_parallel_size": 8, "decode_context_parallel_size": 8}),
+        (GPT_OSS_20B, {"tensor_parallel_size": 4, "pipeline_parallel_size": 3}),
+        (
+            with_mlp(MoeMlp(experts=8, top_k=2, expert_width=1000)),
+            {"tensor_parallel_size": 8, "enable_expert_parallel": True, "num_redundant_experts": 2},
+        ),
+    ],
+)
+def test_what_divides(spec: ModelSpec, sizes: dict[str, object]) -> None:
+    check_layout(spec, Layout.model_validate(sizes))
