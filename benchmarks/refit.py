@@ -11,6 +11,7 @@ import datetime
 import json
 from pathlib import Path
 
+from fit_llamacpp import fit_llamacpp
 from refit_kernels import fit_all, generic, sources, write
 
 from kvcalc.catalog.data import data_dir
@@ -35,6 +36,10 @@ def write_kernels(folder: Path) -> None:
     measured = [case for group in cases if group.startswith("k_") for case in cases[group]]
     for name, table in tables.items():
         write(kernels / f"{name}.toml", HEADER, {"evidence": sources(measured), "date": date} | table)
+    llamacpp = [case for group in cases if group.startswith("llamacpp_xd") for case in cases[group]]
+    for name, table in fit_llamacpp(llamacpp).items():
+        whole = {"evidence": sources(llamacpp), "date": date, "weight_only_share": {"8": 1.0, "4": 1.0}}
+        write(kernels / f"{name}.toml", HEADER, whole | table)
     shared = {
         "evidence": "medians over the measured GPUs",
         "date": date,

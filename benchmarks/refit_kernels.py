@@ -50,7 +50,7 @@ def fit_all(cases: Mapping[str, Sequence[Case]]) -> dict[str, Table]:
     for (gpu, _), some in sorted(by_group(cases.get("k_allreduce", ())).items()):
         spec = load_gpu(gpu)
         for row in fit_group(some, spec):
-            found[spec.name]["all_reduce"].append(_rounded(row.model_dump(exclude_none=True, exclude_defaults=True)))
+            found[spec.name]["all_reduce"].append(rounded(row.model_dump(exclude_none=True, exclude_defaults=True)))
     return {name: dict(tables) for name, tables in found.items()}
 
 
@@ -61,7 +61,7 @@ def _row(form: Form, cases: Sequence[Case], gpu: str) -> dict[str, Any]:
     named = dict(zip([one[0] for one in form.constants], constants, strict=True))
     if form.group == "k_moe":
         named = {name: value for name, value in named.items() if name not in SHARED}
-    row = _rounded(named | {"points": len(cases), "error": error})
+    row = rounded(named | {"points": len(cases), "error": error})
     if form.group == "k_gemm" and named["latency_s"] > LAUNCH_S:
         row |= {"graph": False, "note": "launched without a graph: the latency is the launch's"}
     if form.group == "k_moe" and named["bandwidth_share"] < SLOW_SHARE:
@@ -69,7 +69,7 @@ def _row(form: Form, cases: Sequence[Case], gpu: str) -> dict[str, Any]:
     return row
 
 
-def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+def rounded(row: dict[str, Any]) -> dict[str, Any]:
     """Three significant digits: more would claim what the spread does not allow."""
     return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in row.items()}
 
@@ -100,7 +100,7 @@ def generic(found: Mapping[str, Table]) -> Table:
         if table == "experts":
             named |= {"dtype": "any", "kernel": "median"}
         note = {"note": f"median of {len(some)} measured rows"}
-        result.setdefault(table, []).append(_rounded(named | medians | note))
+        result.setdefault(table, []).append(rounded(named | medians | note))
     return result
 
 

@@ -6,6 +6,7 @@ A case has `dims` (layers, widths, heads, experts) and the element type of its w
 from collections.abc import Mapping
 from typing import Any
 
+from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import BF16, PLAIN, WeightFormat
 from kvcalc.specs.model import (
     Attention,
@@ -34,11 +35,18 @@ EXPERTS_ONLY = ("mxfp4",)  # formats that leave everything but the experts in bf
 NOT_LATENT = ("nvfp4",)  # formats that leave latent attention in bf16
 
 
-def shape(dims: Mapping[str, Any], weights_dtype: str) -> ModelSpec:
-    """The model of a case. Layer widths are the case's; what it does not say follows from the usual decoder."""
-    weight = FORMATS[weights_dtype]
-    dtype = "fp16" if weights_dtype in ("fp16", "f16") else "bf16"
-    plain = PLAIN[dtype]
+def shape(dims: Mapping[str, Any], weights_dtype: str, file_bytes: float | None = None) -> ModelSpec:
+    """The model of a case. Layer widths are the case's; what it does not say follows from the usual decoder.
+
+    `file_bytes` is the size of a file whose formats are mixed: every weight then has the mean number of bits.
+    """
+    weight = FORMATS.get(weights_dtype)
+    if weight is None and file_bytes:
+        weight = WeightFormat(name=weights_dtype, compute="fp16", bits=8 * file_bytes / dims["params"])
+    if weight is None:
+        raise KvcalcError(f"weights in {weights_dtype} without the size of their file", hint="state weights_file_bytes")
+    dtype = "fp16" if weights_dtype in ("fp16", "f16") or file_bytes else "bf16"
+    plain = weight if file_bytes else PLAIN[dtype]
     rest = plain if weights_dtype in EXPERTS_ONLY else weight
     attention = plain if weights_dtype in NOT_LATENT and "mla" in dims else rest
     hidden, layers, experts = dims["h"], dims["L"], dims.get("experts")

@@ -22,18 +22,23 @@ KEYS = {
 }
 
 
-def load_kernels(gpu: GpuSpec) -> Kernels:
+def load_kernels(gpu: GpuSpec, engine: str | None = None) -> Kernels:
     """The kernel constants of a GPU, complete: what it lacks is filled from GPUs like it, then from the generic rows.
+
+    Args:
+        gpu: the spec; kernels of its own (a user's, measured) come before any file's.
+        engine: one whose kernels differ from everybody's (`llamacpp`) has constants by class of GPU.
 
     `like` of the result names whose constants they are where the GPU has none of its own; None where it has.
 
     Raises:
         KvcalcError: a data file is malformed.
     """
-    own = _file(gpu.name)
-    similar = None if own else _similar(gpu)
-    chain = [gpu.kernels, own, _file(similar) if similar else None, _file(GENERIC)]
-    like = None if own or gpu.kernels else similar or GENERIC
+    of_engine = similar(gpu, engine) if engine else None
+    own = None if of_engine else _file(gpu.name)
+    other = of_engine or (None if own else similar(gpu))
+    chain = [gpu.kernels, own, _file(other) if other else None, _file(GENERIC)]
+    like = None if gpu.kernels or own or of_engine else other or GENERIC
     return _merged([one for one in chain if one is not None]).model_copy(update={"like": like})
 
 
@@ -56,15 +61,18 @@ def _classes() -> list[dict[str, Any]]:
     return list(table["class"])
 
 
-def _similar(gpu: GpuSpec) -> str | None:
-    """The measured GPU of the same kind: named outright, else of the same compute capability."""
+def similar(gpu: GpuSpec, engine: str | None = None) -> str | None:
+    """Whose kernels a GPU runs like: the first class that the GPU belongs to, of those of one engine or of those of none."""
     for one in _classes():
-        if gpu.name in one.get("gpus", ()):
-            return str(one["like"])
-    for one in _classes():
-        if gpu.compute_capability in one.get("compute_capability", ()):
+        if one.get("engine") == engine and _belongs(gpu, one):
             return str(one["like"])
     return None
+
+
+def _belongs(gpu: GpuSpec, one: dict[str, Any]) -> bool:
+    by_name = gpu.name in one.get("gpus", (gpu.name,))
+    by_chip = gpu.compute_capability in one.get("compute_capability", (gpu.compute_capability,))
+    return by_name and by_chip and one.get("vendor", gpu.vendor) == gpu.vendor
 
 
 def _merged(chain: list[Kernels]) -> Kernels:

@@ -8,7 +8,8 @@ WIDER = {
     "nvfp4": "fp8", "mxfp4": "fp8", "fp4": "fp8", "fp6": "fp8", "mxfp6": "fp8", "mxfp8": "fp8",
     "fp8": "bf16", "int8": "bf16", "int4": "int8", "bf16": "fp16", "fp16": "bf16", "tf32": "fp32", "fp32": "tf32",
 }  # fmt: skip
-BETWEEN_NODES = ("network", "roce")
+OUTSIDE = ("network", "roce")
+BETWEEN_NODES = (*OUTSIDE, "ici", "neuronlink")  # the last two join chips of a pod whatever board they are on
 TO_THE_HOST = ("c2c",)
 
 
@@ -37,7 +38,7 @@ def joining_link(gpu: GpuSpec, gpus: int, gpus_per_node: int | None = None) -> L
         KvcalcError: the spec has no such link.
     """
     if gpus <= (gpus_per_node or gpu.gpus_per_node):
-        reaching = [link for link in gpu.links if link.name not in BETWEEN_NODES + TO_THE_HOST and _joins(link, gpus)]
+        reaching = [link for link in gpu.links if link.name not in OUTSIDE + TO_THE_HOST and _joins(link, gpus)]
     else:
         reaching = [link for link in gpu.links if link.name in BETWEEN_NODES]
     if not reaching:

@@ -69,7 +69,7 @@ def operator_time(operator: Operator, machine: Machine) -> Times:
 
 def _gemm(operator: Operator, machine: Machine) -> Times:
     dtype, peak = arithmetic(machine.gpu, operator.compute)
-    row = _row(machine.kernels.gemm, operator.format, dtype)
+    row = _row(machine.kernels.gemm, operator.format, *((ANY,) if operator.bits <= 8 else ()), dtype)
     share = row.bandwidth_share
     if operator.bits <= 8 and dtype not in NARROW:
         share *= machine.kernels.weight_only_share.get("4" if operator.bits <= 4 else "8", 1)

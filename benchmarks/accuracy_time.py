@@ -1,0 +1,195 @@
+"""How far kvcalc's times are from measured ones.
+
+    python benchmarks/accuracy_time.py --cases DIR              # the shipped constants, nothing fitted
+    python benchmarks/accuracy_time.py --cases DIR --refit      # left-out errors too: whole cells, or fifths of kernels
+    python benchmarks/accuracy_time.py --cases DIR --json
+
+A case is answered from its own dimensions, element types and GPU. Cases of quality 3 are left out; what cannot be
+expressed is listed with its reason.
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kernel_points import constants_of, five_fold, measured_seconds, shipped
+from left_out import left_out_all
+from points import is_rate, point_of, predict, range_kind
+
+from kvcalc.errors import KvcalcError
+from kvcalc.timing.profile import profiles
+from kvcalc.timing.ranges import Spread, spread
+
+SKIPPED = ("spec", "spec_al")  # benchmarks/accuracy_speculation.py
+NOT_COUNTED = ("ratio", "mbu", "achieved_TFLOPS", "achieved_GBps")  # neither times nor throughputs
+KERNEL_KINDS = {
+    "k_gemm": "gemm", "k_attn_decode": "attention", "k_mla_decode": "latent-attention",
+    "k_attn_prefill": "prefill-attention", "k_moe": "experts", "k_allreduce": "all-reduce",
+}  # fmt: skip
+
+
+@dataclass
+class Answer:
+    """One case: what kvcalc says, what was measured, or why there is no answer."""
+
+    case: dict[str, Any]
+    row: str
+    kind: str = ""
+    have: float | None = None
+    low: float | None = None
+    high: float | None = None
+    left_out: float | None = None
+    reason: str | None = None
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        return self.case.get("model"), self.case["gpu"], self.case["engine"]
+
+
+def read(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Cases by group."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        cases = [case for case in json.loads(path.read_text(encoding="utf-8")) if case.get("quality") != 3]
+        if path.stem not in SKIPPED:
+            found[path.stem] = cases
+    return found
+
+
+def answer_kernels(group: str, cases: list[dict[str, Any]], refit: bool) -> list[Answer]:
+    have, reasons = shipped(group, cases)
+    measured = measured_seconds(cases)
+    kept = five_fold(group, cases) if refit else np.full(len(cases), np.nan)
+    around = spread(KERNEL_KINDS[group])
+    answers = []
+    for place, case in enumerate(cases):
+        one = Answer(case, group, around.kind, reason=reasons.get(place))
+        if one.reason is None:
+            to_unit = case["value"] / measured[place]
+            _fill(one, float(have[place]) * to_unit, around, rate=False)
+            one.left_out = None if np.isnan(kept[place]) else float(kept[place]) * to_unit
+        answers.append(one)
+    return answers
+
+
+def answer_points(groups: dict[str, list[dict[str, Any]]], refit: bool) -> list[Answer]:
+    answers, points = [], []
+    for group, cases in groups.items():
+        metrics = {case["metric"] for case in cases if case["metric"] not in NOT_COUNTED}
+        for case in cases:
+            if case["metric"] in NOT_COUNTED:
+                continue
+            one = Answer(case, group if len(metrics) == 1 else f"{group}:{case['metric']}")
+            answers.append(one)
+            try:
+                points.append((one, point_of(case, profiles())))
+            except KvcalcError as error:
+                one.reason = str(error)
+    only = [point for _, point in points]
+    kept = left_out_all(only) if refit else [None] * len(points)
+    for (one, point), have, without in zip(points, predict(only, profiles()), kept, strict=True):
+        around = spread(range_kind(point))
+        _fill(one, float(have), around, is_rate(point))
+        one.kind, one.left_out = around.kind, None if without is None else float(without)
+    return answers
+
+
+def _fill(one: Answer, have: float, around: Spread, rate: bool) -> None:
+    one.have = have
+    one.low, one.high = (have / around.high, have / around.low) if rate else (have * around.low, have * around.high)
+
+
+def summary(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
+    """Errors of the answers of one row."""
+    good = [one for one in answers if one.have is not None]
+    row: dict[str, Any] = {"group": name, "points": len(good), "left_out": len(answers) - len(good)}
+    ratio = np.array([one.have / one.case["value"] for one in good if one.have is not None])
+    error = np.abs(ratio - 1)
+    inside = [one.low <= one.case["value"] <= one.high for one in good if one.low is not None and one.high is not None]
+    without = [(one.cell, abs(one.left_out / one.case["value"] - 1)) for one in good if one.left_out is not None]
+    cells = defaultdict(list)
+    for cell, one_error in without:
+        cells[cell].append(one_error)
+    nothing = not good
+    return row | {
+        "median_abs_error": None if nothing else float(np.median(error)),
+        "mean_abs_error": None if nothing else float(np.mean(error)),
+        "p90_abs_error": None if nothing else float(np.quantile(error, 0.9)),
+        "bias": None if nothing else float(np.median(ratio) - 1),
+        "coverage": None if nothing else float(np.mean(inside)),
+        "cv_median_abs_error": float(np.median([one_error for _, one_error in without])) if without else None,
+        "cv_mean_over_cells": float(np.mean([np.median(some) for some in cells.values()])) if without else None,
+    }
+
+
+def by(key: str, answers: Iterable[Answer]) -> list[dict[str, Any]]:
+    parts = defaultdict(list)
+    for one in answers:
+        parts[getattr(one, key)].append(one)
+    return [summary(name, some) for name, some in sorted(parts.items()) if name]
+
+
+def result(folder: Path, refit: bool) -> dict[str, Any]:
+    groups = read(folder)
+    answers = []
+    for group in sorted(groups):
+        if group.startswith("k_"):
+            answers += answer_kernels(group, groups[group], refit)
+    answers += answer_points({name: cases for name, cases in groups.items() if not name.startswith("k_")}, refit)
+    rows = by("row", answers)
+    for row in rows:
+        if row["group"] in KERNEL_KINDS:
+            row["constants"] = constants_of(row["group"], groups[row["group"]])
+    points = [
+        {"id": one.case["id"], "have": one.have, "low": one.low, "high": one.high, "want": one.case["value"],
+         "reason": one.reason}
+        for one in answers
+    ]  # fmt: skip
+    return {"groups": rows, "kinds": by("kind", answers), "points": points}
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    names = ("median", "mean", "p90", "bias", "cover", "cv", "cells")
+    keys = ("median_abs_error", "mean_abs_error", "p90_abs_error", "bias", "coverage", "cv_median_abs_error",
+            "cv_mean_over_cells")  # fmt: skip
+    lines = [f"{'':<44}{'points':>7}{'none':>6}" + "".join(f"{name:>8}" for name in names)]
+    for row in rows:
+        cells = "".join("       -" if row[key] is None else f"{100 * row[key]:>7.1f}%" for key in keys)
+        lines.append(f"{row['group']:<44}{row['points']:>7}{row['left_out']:>6}{cells}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=Path, required=True, help="folder of case files")
+    parser.add_argument("--refit", action="store_true", help="add errors of constants fitted without each cell")
+    parser.add_argument("--json", action="store_true", help="the whole result on stdout")
+    arguments = parser.parse_args()
+    if not arguments.cases.is_dir():
+        print(f"error: {arguments.cases} is not a folder", file=sys.stderr)
+        return 2
+    found = result(arguments.cases, arguments.refit)
+    if arguments.json:
+        json.dump(found, sys.stdout, allow_nan=False)
+        return 0
+    print("Errors of times and throughputs, |kvcalc / measured - 1|; cv: left out of the fit; cells: mean over cells")
+    print(table(found["groups"]))
+    print("\nBy kind of estimate")
+    print(table(found["kinds"]))
+    reasons = defaultdict(list)
+    for point in found["points"]:
+        if point["reason"]:
+            reasons[point["reason"]].append(point["id"])
+    for reason, ids in sorted(reasons.items()):
+        print(f"not expressed: {reason}: {', '.join(ids[:8])}{' …' if len(ids) > 8 else ''}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""Fit engine constants to end-to-end points whose kernels are priced already; leave out whole cells to see the error.
+
+A cell is a model on a GPU under an engine. Every point counts alike: weights by the size of the cell made left-out
+errors larger, for the small cells are the odd ones.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import numpy as np
+from points import Point, predict_stacked, stack
+
+from kvcalc.timing.profile import Profile, resolved
+
+Tables = list[dict[str, Any]]
+
+
+class Constant(NamedTuple):
+    """A field of a profile that is fitted, with its start and its bounds."""
+
+    profile: str
+    field: str
+    start: float
+    most: float
+    least: float = 0.0
+
+
+class Fit(NamedTuple):
+    """Constants that one set of points decides."""
+
+    name: str
+    chosen: Callable[[Point], bool]
+    constants: tuple[Constant, ...]
+
+
+def _profile(*names: str) -> Callable[[Point], bool]:
+    return lambda point: point.profile in names
+
+
+def _steps(profile: str) -> tuple[Constant, ...]:
+    return (
+        Constant(profile, "step_s", 1e-3, 0.05),
+        Constant(profile, "layer_s", 5e-5, 1e-3),
+        Constant(profile, "sequence_s", 3e-5, 1e-3),
+        Constant(profile, "prefill_factor", 1.0, 40.0, 0.1),
+    )
+
+
+def _offline(profile: str) -> tuple[Constant, ...]:
+    return (
+        Constant(profile, "step_s", 3e-3, 0.05),
+        Constant(profile, "prefill_factor", 1.0, 4.0, 0.1),
+        Constant(profile, "link_factor", 1.3, 4.0, 0.1),
+    )
+
+
+def _task(task: str, *profiles: str) -> Callable[[Point], bool]:
+    return lambda point: point.prepared.task == task and (not profiles or point.profile in profiles)
+
+
+def _unqueued(point: Point) -> bool:
+    """Serving with all clients in the pool; where some wait, the step is not the clients' count's."""
+    return point.prepared.task == "tpot" and bool(point.prepared.parts["batch"] >= point.setting.batch)
+
+
+def _dense_static(profile: str) -> Callable[[Point], bool]:
+    return lambda point: point.prepared.task == "static" and point.profile == profile and not point.setting.routed
+
+
+def _static_of(engine: str, *profiles: str) -> Callable[[Point], bool]:
+    chosen = _task("static", *profiles)
+    return lambda point: chosen(point) and point.case["engine"] == engine
+
+
+FITS = (
+    Fit(
+        "serving steps",
+        _unqueued,
+        (
+            Constant("serving", "step_s", 1e-3, 0.05),
+            Constant("serving", "sequence_s", 2e-5, 1e-3),
+            Constant("serving", "prefill_factor", 1.0, 4.0, 0.1),
+            Constant("vllm", "moe_step_s", 3e-4, 0.05),
+            Constant("sglang", "moe_step_s", 3e-4, 0.05),
+            Constant("trtllm", "moe_step_s", 3e-4, 0.05),
+        ),
+    ),
+    Fit(
+        "queue",
+        _task("ttft"),
+        (
+            Constant("serving", "queue_base_ragged", 1.0, 10.0),
+            Constant("serving", "queue_slope_ragged", 0.1, 10.0),
+            Constant("serving", "queue_base_equal", 2.0, 10.0),
+            Constant("serving", "queue_slope_equal", 0.1, 10.0),
+            Constant("sglang", "queue_slope_equal", 0.4, 10.0),
+            Constant("vllm", "queue_fixed_s", 0.03, 10.0),
+            Constant("sglang", "queue_fixed_s", 0.2, 10.0),
+            Constant("trtllm", "queue_fixed_s", 0.08, 10.0),
+        ),
+    ),
+    Fit(
+        "first token",
+        _task("alone", "vllm", "vllm-2024", "trtllm", "trtllm-2023", "trtllm-0.7", "trtllm-2024", "sglang"),
+        (
+            Constant("serving", "first_token_factor", 1.0, 4.0, 0.1),
+            Constant("serving", "first_token_layer_s", 5e-5, 1e-2),
+        ),
+    ),
+    Fit("vllm-2024", _dense_static("vllm-2024"), _steps("vllm-2024")),
+    Fit("vllm-2024-amd", _dense_static("vllm-2024-amd"), _steps("vllm-2024-amd")),
+    Fit("trtllm-2024", _dense_static("trtllm-2024"), _steps("trtllm-2024")[1:]),
+    Fit(
+        "trtllm-2023",
+        _static_of("TensorRT-LLM", "trtllm-2023", "trtllm-0.7"),
+        (Constant("trtllm-2023", "prefill_factor", 1.0, 4.0, 0.1),),
+    ),
+    Fit("trtllm-0.14", _profile("trtllm-0.14"), _offline("trtllm-0.14")),
+    Fit("trtllm-0.20", _profile("trtllm-0.20"), _offline("trtllm-0.20")),
+    Fit(
+        "mlperf",
+        _task("tuned"),
+        (
+            Constant("mlperf", "kernel_factor", 1.0, 2.0, 0.1),
+            Constant("mlperf", "sequence_s", 1e-5, 1e-3),
+            Constant("mlperf", "arrival_share", 0.9, 1.0, 0.1),
+        ),
+    ),
+    Fit("llamacpp", _task("decode", "llamacpp"), (Constant("llamacpp", "launch_factor", 0.5, 2.0),)),
+    Fit(
+        "vllm-2024-amd first token",
+        _task("alone", "vllm-2024-amd"),
+        (Constant("vllm-2024-amd", "first_token_factor", 1.0, 40.0, 0.1),),
+    ),
+)  # fmt: skip
+
+
+def fitted(fit: Fit, points: Sequence[Point], tables: Tables) -> Tables:
+    """The tables with the constants of one fit replaced."""
+    from scipy.optimize import least_squares
+
+    stacked = stack(points)
+    measured = np.log(np.array([point.measured for point in points]))
+
+    def residuals(values: Any) -> Any:
+        found = predict_stacked(points, stacked, resolved(_with(tables, fit, values)))
+        return np.log(found) - measured
+
+    best = least_squares(
+        residuals,
+        [constant.start for constant in fit.constants],
+        bounds=([constant.least for constant in fit.constants], [constant.most for constant in fit.constants]),
+        x_scale=[constant.start for constant in fit.constants],
+        loss="soft_l1",
+        f_scale=0.1,
+    )
+    return _with(tables, fit, best.x)
+
+
+def _with(tables: Tables, fit: Fit, values: Iterable[float]) -> Tables:
+    changed = deepcopy(tables)
+    by_name = {table["name"]: table for table in changed}
+    for constant, value in zip(fit.constants, values, strict=True):
+        by_name[constant.profile][constant.field] = float(value)
+    return changed
+
+
+def left_out(fit: Fit, points: Sequence[Point], tables: Tables) -> Any:
+    """The prediction of every point by constants fitted without its cell."""
+    found = np.empty(len(points))
+    cells = [point.cell for point in points]
+    for cell in sorted(set(cells)):
+        inside = [i for i, one in enumerate(cells) if one == cell]
+        outside = [points[i] for i, one in enumerate(cells) if one != cell]
+        mine = [points[i] for i in inside]
+        refitted = fitted(fit, outside, tables) if len(outside) > len(fit.constants) else tables
+        found[inside] = predict_stacked(mine, stack(mine), resolved(refitted))
+    return found
+
+
+def profiles_of(tables: Tables) -> tuple[Profile, ...]:
+    return resolved(tables)

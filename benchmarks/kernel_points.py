@@ -1,0 +1,128 @@
+"""Kernel cases against the shipped constants, and against constants fitted without a fifth of the cases."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from fit_kernels import FORMS, Form, fit, fixed_share, predict, rows_of
+from fit_links import fit_group, library_of, time_with
+from kernel_cases import Case, seconds
+from refit_kernels import TABLES
+
+from kvcalc.catalog.gpus import load_gpu
+from kvcalc.catalog.kernels import load_kernels
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.kernels import AllReduceKernel, Kernels
+
+LINKS = "k_allreduce"
+FOLDS = 5
+SEED = 0
+
+
+def shipped(group: str, cases: Sequence[Case]) -> tuple[Any, dict[int, str]]:
+    """Seconds of every case of a group by the constants in the data files; reasons where there is no answer."""
+    found, reasons = np.full(len(cases), np.nan), {}
+    places = {id(case): place for place, case in enumerate(cases)}
+    form = next((one for one in FORMS if one.group == group), None)
+    if form is None and group != LINKS:
+        return found, dict.fromkeys(range(len(cases)), f"no formula for group {group}")
+    parts = _link_rows(cases) if form is None else rows_of(form, cases)
+    for (gpu, *key), some in parts.items():
+        where = [places[id(case)] for case in some]
+        try:
+            spec = load_gpu(gpu)
+            kernels = load_kernels(spec)
+            if form is None:
+                row, nccl = _link_row(kernels, key[0], int(key[1]))
+                found[where] = time_with(row, nccl, some, spec)
+            else:
+                found[where] = predict(form, some, spec, _constants(form, kernels, key, some))
+        except KvcalcError as error:
+            reasons |= dict.fromkeys(where, str(error))
+    return found, reasons
+
+
+def _constants(form: Form, kernels: Kernels, key: Sequence[str], cases: Sequence[Case]) -> list[float]:
+    """The row with this key; else one of the element type; else the first."""
+    table, names = TABLES[form.group]
+    rows = getattr(kernels, table)
+    exact = [row for row in rows if all(getattr(row, name) == value for name, value in zip(names, key, strict=True))]
+    alike = [row for row in rows if row.dtype == key[0]]
+    row = (exact or alike or list(rows))[0]
+    fixed = fixed_share(form, cases)
+    return [fixed[name] if name in fixed else float(getattr(row, name)) for name, *_ in form.constants]
+
+
+def _link_rows(cases: Sequence[Case]) -> dict[tuple[str, ...], list[Case]]:
+    found = defaultdict(list)
+    for case in cases:
+        found[case["gpu"], library_of(case), str(case["n_gpus"])].append(case)
+    return dict(found)
+
+
+def _link_row(kernels: Kernels, library: str, gpus: int) -> tuple[AllReduceKernel, AllReduceKernel]:
+    def nearest(name: str) -> AllReduceKernel:
+        mine = [row for row in kernels.all_reduce if row.library == name]
+        return min(mine, key=lambda row: abs(row.gpus - gpus))
+
+    known = {row.library for row in kernels.all_reduce}
+    return nearest(library if library in known else "nccl"), nearest("nccl")
+
+
+def five_fold(group: str, cases: Sequence[Case]) -> Any:
+    """Seconds of every case by constants fitted without its fifth; NaN where nothing is left to fit."""
+    found = np.full(len(cases), np.nan)
+    fold = np.random.default_rng(SEED).integers(0, FOLDS, len(cases))
+    for out in range(FOLDS):
+        kept = [case for case, mine in zip(cases, fold, strict=True) if mine != out]
+        for place, seconds_ in _without(group, cases, kept, fold == out).items():
+            found[place] = seconds_
+    return found
+
+
+def _without(group: str, cases: Sequence[Case], kept: Sequence[Case], out: Any) -> dict[int, float]:
+    found: dict[int, float] = {}
+    if group == LINKS:
+        return _links_without(cases, kept, out)
+    form = next(one for one in FORMS if one.group == group)
+    rows = rows_of(form, kept)
+    for key, some in rows_of(form, cases).items():
+        places = [place for place, case in enumerate(cases) if out[place] and any(case is one for one in some)]
+        if not places or key not in rows:
+            continue
+        spec, given = load_gpu(key[0]), rows[key]
+        constants = fit(form, given, spec, fixed_share(form, given))
+        times = predict(form, [cases[place] for place in places], spec, constants)
+        found |= dict(zip(places, times, strict=True))
+    return found
+
+
+def _links_without(cases: Sequence[Case], kept: Sequence[Case], out: Any) -> dict[int, float]:
+    found: dict[int, float] = {}
+    groups = defaultdict(list)
+    for case in kept:
+        groups[case["gpu"], int(case["n_gpus"])].append(case)
+    fitted = {key: (load_gpu(key[0]), fit_group(some, load_gpu(key[0]))) for key, some in groups.items()}
+    for place, case in enumerate(cases):
+        key = case["gpu"], int(case["n_gpus"])
+        if not out[place] or key not in fitted:
+            continue
+        spec, rows = fitted[key]
+        row = next((one for one in rows if one.library == library_of(case)), rows[0])
+        found[place] = float(time_with(row, rows[0], [case], spec)[0])
+    return found
+
+
+def measured_seconds(cases: Sequence[Case]) -> Any:
+    return seconds(cases)
+
+
+def constants_of(group: str, cases: Sequence[Case]) -> int:
+    """How many constants the rows of a group hold."""
+    if group == LINKS:
+        rows: Mapping[Any, Any] = _link_rows(cases)
+        return sum(3 if key[1] == "nccl" else 1 if key[1].endswith("-eager") else 2 for key in rows)
+    form = next(one for one in FORMS if one.group == group)
+    free = len(form.constants) - (1 if form.group == "k_moe" else 0)
+    return free * len(rows_of(form, cases))

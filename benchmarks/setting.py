@@ -1,0 +1,153 @@
+"""Setting: what a performance case says of the model's shape, the layout, the machine and the load, resolved."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from shapes import shape
+
+from kvcalc.catalog.gpus import load_gpu
+from kvcalc.catalog.kernels import load_kernels
+from kvcalc.counting.cache import cache_profile
+from kvcalc.counting.weights import weight_bytes
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.deployment import Layout
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.kernels import Kernels
+from kvcalc.specs.model import ModelSpec
+from kvcalc.timing.price import Machine
+from kvcalc.timing.profile import Profile, choose
+
+Case = Mapping[str, Any]
+ENGINES = {
+    "vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm", "TensorRT-LLM-based": "trtllm",
+    "FasterTransformer-based": "trtllm", "gpt-fast": "gpt-fast", "llama.cpp": "llamacpp",
+}  # fmt: skip
+OWN_KERNELS = ("llamacpp",)
+# Versions that cases give as words or dates.
+DATED = {("vllm", "mid-2024"): "0.5", ("trtllm", "mid-2024"): "0.10"}
+YEARS = {("vllm", 2023): "0.2", ("trtllm", 2023): "0.5", ("trtllm", 2024): "0.9"}
+WHOLE_FILES = ("f16", "mxfp4")  # formats that say how every tensor of a file is stored
+RESERVED_BYTES = 2e9  # on each GPU, beside weights and cache
+POOL_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Setting:
+    case: Case
+    model: ModelSpec
+    layout: Layout
+    gpu: GpuSpec
+    engine: str
+    version: str | None
+    cache_dtype: str
+    input_len: float
+    output_len: float
+    kernels: Kernels | None = None  # in place of the shipped ones
+
+    @property
+    def routed(self) -> bool:
+        return "experts" in self.case["dims"]
+
+    @property
+    def ragged(self) -> bool:
+        """Lengths are drawn from a range where the case gives their mean as a share of the nominal."""
+        return bool(self.case.get("len_scale", 1) < 1)
+
+    @property
+    def context(self) -> float:
+        """Mean cached tokens over the decode: all of the prompt, half of the answer; else what the case says."""
+        if self.input_len or self.output_len:
+            return self.input_len + self.output_len / 2
+        return float(self.case.get("context") or 1)
+
+    @property
+    def length(self) -> float:
+        """Tokens of a request when it ends."""
+        return self.input_len + self.output_len or self.context
+
+    @property
+    def batch(self) -> float:
+        batch = self.case.get("batch")
+        if not isinstance(batch, int | float):
+            raise KvcalcError("the case states no batch", hint="state batch")
+        return float(batch)
+
+    def profile(self, known: tuple[Profile, ...]) -> Profile:
+        return choose(known, self.engine, self.version, self.gpu.vendor)
+
+    def machine(self, profile: Profile) -> Machine:
+        return Machine(self.gpu, self.kernels or kernels_of(self.gpu.name, self.engine), profile)
+
+    def with_tp(self, tp: int) -> "Setting":
+        return replace(self, layout=self.layout.model_copy(update={"tensor_parallel_size": tp}))
+
+    def capacity(self, tokens: float, reserved: float = RESERVED_BYTES) -> float:
+        """Sequences of so many tokens that the pool of one replica holds."""
+        gpus = self.layout.tensor_parallel_size * self.layout.pipeline_parallel_size
+        pool = POOL_SHARE * (self.gpu.memory_bytes - reserved) * gpus - weight_bytes(self.model)
+        each = cache_profile(self.model, self.cache_dtype, layout=self.layout).stored(int(tokens))
+        return max(0.0, pool / (each * self.layout.tensor_parallel_size))
+
+
+@cache
+def kernels_of(gpu: str, engine: str) -> Kernels:
+    return load_kernels(load_gpu(gpu), engine if engine in OWN_KERNELS else None)
+
+
+@cache
+def _shape(dims: str, weights_dtype: str, file_bytes: float | None) -> ModelSpec:
+    return shape(json.loads(dims), weights_dtype, file_bytes)
+
+
+def setting_of(case: Case) -> Setting:
+    """The setting of a case that has dims.
+
+    Raises:
+        KvcalcError: it states something that cannot be resolved.
+    """
+    if "dims" not in case:
+        raise KvcalcError("the case states no dims", hint="state the model's dimensions")
+    engine = "mlperf" if str(case.get("engine_version", "")).startswith("MLPerf") else ENGINES.get(case["engine"])
+    engine = engine or "any"
+    scale = case.get("len_scale", 1)
+    weights_dtype = case.get("weights_dtype", "bf16")
+    file_bytes = case.get("weights_file_bytes") if weights_dtype not in WHOLE_FILES else None
+    cache_dtype = str(case.get("kv_dtype") or "bf16")
+    replicas = _replicas(case)
+    return Setting(
+        case=case,
+        model=_shape(json.dumps(case["dims"]), weights_dtype, file_bytes),
+        layout=Layout(
+            tensor_parallel_size=case.get("tp") or 1,
+            pipeline_parallel_size=case.get("pp") or 1,
+            data_parallel_size=replicas,
+            enable_expert_parallel=case.get("ep", 1) > 1 or replicas > 1,
+        ),
+        gpu=load_gpu(case["gpu"]),
+        engine=engine,
+        version=_version(case, engine),
+        cache_dtype={"f16": "bf16", "fp16": "bf16"}.get(cache_dtype, cache_dtype),
+        input_len=(case.get("input_len") or 0) * scale,
+        output_len=(case.get("output_len") or 0) * scale,
+    )
+
+
+def _replicas(case: Case) -> int:
+    """Replicas of attention that share experts: GPUs beyond tensor and pipeline parallelism, of a stated layout."""
+    if not case.get("tp") or "experts" not in case["dims"]:
+        return 1
+    return max(1, int(case.get("n_gpus", 1) // (case["tp"] * case.get("pp", 1))))
+
+
+def _version(case: Case, engine: str) -> str | None:
+    said = str(case.get("engine_version") or "")
+    if (engine, said) in DATED:
+        return DATED[engine, said]
+    if said[:1].isdigit() and not said.startswith("20"):
+        return said
+    if engine == "llamacpp":
+        return said[:4] or None
+    return YEARS.get((engine, case.get("year", 0))) if not said or said.startswith("20") else None

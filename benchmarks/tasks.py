@@ -1,0 +1,240 @@
+"""Tasks: what a performance case measured, as kernel sums that no engine constant enters, and the formula over them.
+
+`prepare` prices the kernels once; `predict` then evaluates many cases of one task as arrays for any profile. So a refit
+of engine constants, and leaving out one cell after the other, costs next to nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from setting import Setting
+
+from kvcalc.counting.operators import decode_step, prefill_step
+from kvcalc.errors import KvcalcError
+from kvcalc.timing.estimate import KernelSums, first_token_time, kernel_sums, prefill_time, step_time
+from kvcalc.timing.profile import Profile
+from kvcalc.timing.steady import (
+    carried_prefill,
+    carried_time,
+    closed_loop_tpot,
+    closed_loop_ttft,
+    largest_batch,
+    prefills_seen,
+    saturated_tokens_per_s,
+    static_batch_time,
+)
+
+Parts = Mapping[str, Any]
+MOST_SEQUENCES = 2048  # an engine's cap on sequences in flight where it is tuned for throughput
+SERVED = ("tpot", "ttft")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A case's task, the numbers its formula needs, and how its metric follows from the formula's result."""
+
+    task: str
+    parts: Parts
+    unit: float  # the metric is this times the formula's seconds or rate
+
+
+class Task(NamedTuple):
+    prepare: Callable[[Setting, Profile], dict[str, Any]]
+    formula: Callable[[Any, Profile], Any]
+    rate: bool = False  # the formula gives something per second
+
+
+def decode_sums(setting: Setting, profile: Profile, batch: float, context: float | None = None) -> KernelSums:
+    operators = decode_step(
+        setting.model,
+        setting.layout,
+        batch=batch,
+        context=setting.context if context is None else context,
+        cache_dtype=setting.cache_dtype,
+    )
+    return kernel_sums(operators, setting.machine(profile))
+
+
+def prefill_sums(setting: Setting, profile: Profile, prompts: float = 1) -> KernelSums:
+    operators = prefill_step(
+        setting.model, setting.layout, tokens=setting.input_len, prompts=prompts, cache_dtype=setting.cache_dtype
+    )
+    return kernel_sums(operators, setting.machine(profile))
+
+
+def _prefix(name: str, sums: KernelSums) -> dict[str, Any]:
+    return {f"{name}.{field.name}": getattr(sums, field.name) for field in fields(KernelSums)}
+
+
+def _sums(name: str, parts: Parts) -> KernelSums:
+    return KernelSums(**{field.name: parts[f"{name}.{field.name}"] for field in fields(KernelSums)})
+
+
+# Serving in a closed loop ---------------------------------------------------------------------------------------------
+
+
+def _running(setting: Setting) -> float:
+    """Clients that decode at a time: no more than the pool holds; the rest wait."""
+    return min(setting.batch, max(1.0, setting.capacity(setting.context)))
+
+
+def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
+    batch = _running(setting)
+    carried = carried_prefill(
+        setting.model,
+        setting.layout,
+        setting.machine(profile),
+        batch=batch,
+        context=setting.context,
+        input_len=setting.input_len,
+        cache_dtype=setting.cache_dtype,
+    )
+    others = batch - prefills_seen(profile, batch, setting.ragged)
+    return (
+        _prefix("decode", decode_sums(setting, profile, batch))
+        | _prefix("carried", carried)
+        | {"batch": batch, "others": others, "output_len": setting.output_len}
+    )
+
+
+def _tpot(parts: Parts, profile: Profile) -> Any:
+    step = step_time(_sums("decode", parts), profile, parts["batch"])
+    carried = carried_time(_sums("carried", parts), profile)
+    return closed_loop_tpot(step, carried, parts["others"], parts["output_len"])
+
+
+def _prepare_ttft(setting: Setting, profile: Profile) -> dict[str, Any]:
+    parts = _prefix("prefill", prefill_sums(setting, profile))
+    return parts | {"batch": setting.batch, "ragged": float(setting.ragged)}
+
+
+def _ttft(parts: Parts, profile: Profile) -> Any:
+    prefill = _sums("prefill", parts).total_s(profile)
+    equal = closed_loop_ttft(prefill, profile, parts["batch"], False)
+    return np.where(parts["ragged"] > 0, closed_loop_ttft(prefill, profile, parts["batch"], True), equal)
+
+
+# One batch, or one sequence -------------------------------------------------------------------------------------------
+
+
+def _prepare_alone(setting: Setting, profile: Profile) -> dict[str, Any]:
+    return _prefix("prefill", prefill_sums(setting, profile, setting.batch))
+
+
+def _alone(parts: Parts, profile: Profile) -> Any:
+    return first_token_time(_sums("prefill", parts), profile)
+
+
+def _prepare_decode(setting: Setting, profile: Profile) -> dict[str, Any]:
+    batch = setting.batch
+    context = float(setting.case.get("context") or setting.context)
+    return _prefix("decode", decode_sums(setting, profile, batch, context)) | {"batch": batch}
+
+
+def _decode(parts: Parts, profile: Profile) -> Any:
+    return step_time(_sums("decode", parts), profile, parts["batch"])
+
+
+def _prepare_static(setting: Setting, profile: Profile) -> dict[str, Any]:
+    return (
+        _prefix("decode", decode_sums(setting, profile, setting.batch))
+        | _prefix("prefill", prefill_sums(setting, profile, setting.batch))
+        | {"batch": setting.batch, "output_len": setting.output_len}
+    )
+
+
+def _static(parts: Parts, profile: Profile) -> Any:
+    step = step_time(_sums("decode", parts), profile, parts["batch"])
+    return static_batch_time(step, prefill_time(_sums("prefill", parts), profile), parts["output_len"])
+
+
+# More requests than slots ---------------------------------------------------------------------------------------------
+
+
+def _prepare_saturated(setting: Setting, profile: Profile, batch: float | None = None) -> dict[str, Any]:
+    """The pool holds whole requests: schedulers that never evict reserve the answer's length from the start."""
+    if batch is None:
+        batch = max(1.0, min(MOST_SEQUENCES, setting.capacity(setting.length)))
+    # Without stated lengths the prompts are another machine's work.
+    prefill = prefill_sums(setting, profile) if setting.output_len else KernelSums()
+    return (
+        _prefix("decode", decode_sums(setting, profile, batch))
+        | _prefix("prefill", prefill)
+        | {"batch": batch, "output_len": setting.output_len or 1.0}
+    )
+
+
+def _saturated(parts: Parts, profile: Profile) -> Any:
+    step = step_time(_sums("decode", parts), profile, parts["batch"])
+    prefill = prefill_time(_sums("prefill", parts), profile)
+    return saturated_tokens_per_s(step, prefill, parts["batch"], parts["output_len"])
+
+
+# The latency limits of MLPerf Inference by scenario, seconds per output token; parallelism is the submitter's to choose.
+SCENARIO_LIMIT_S = {"Offline": None, "Server": 0.2, "Interactive": 0.04}
+
+
+def _prepare_tuned(setting: Setting, profile: Profile) -> dict[str, Any]:
+    """The tensor parallelism with the highest throughput, at the largest batch that keeps the limit."""
+    limit = SCENARIO_LIMIT_S[setting.case["scenario"]]
+    gpus = setting.case["n_gpus"]
+    best: dict[str, Any] = {}
+    for tp in (1, 2, 4, 8):
+        if gpus % tp:
+            continue
+        one = setting.with_tp(tp)
+        most = min(MOST_SEQUENCES, int(one.capacity(one.length)))
+        if limit is not None:
+            most = largest_batch(lambda batch, one=one: _tuned_tpot(one, profile, batch), limit, most) or 0
+        if most < 1:
+            continue
+        parts = _prepare_saturated(one, profile, most) | {"replicas": gpus / tp, "arrivals": float(limit is not None)}
+        if not best or _tuned(parts, profile) > _tuned(best, profile):
+            best = parts
+    if not best:
+        raise KvcalcError("no layout of 1, 2, 4 or 8 GPUs meets the limit", hint="state tp")
+    return best
+
+
+def _tuned_tpot(setting: Setting, profile: Profile, batch: float) -> float:
+    parts = _prepare_saturated(setting, profile, batch)
+    return float(batch / _saturated(parts, profile))
+
+
+def _tuned(parts: Parts, profile: Profile) -> Any:
+    share = np.where(parts["arrivals"] > 0, profile.arrival_share, 1.0)
+    return _saturated(parts, profile) * parts["replicas"] * share
+
+
+def _prepare_prompts(setting: Setting, profile: Profile) -> dict[str, Any]:
+    return _prefix("prefill", prefill_sums(setting, profile)) | {"tokens": setting.input_len}
+
+
+def _prompts(parts: Parts, profile: Profile) -> Any:
+    return parts["tokens"] / first_token_time(_sums("prefill", parts), profile)
+
+
+def _prepare_dispatch(setting: Setting, profile: Profile) -> dict[str, Any]:
+    """Every row to the ranks of its experts, once."""
+    operators = decode_step(setting.model, setting.layout, batch=setting.batch, context=1)
+    sent = [replace(operator, count=1) for operator in operators if operator.kind == "all_to_all"]
+    return _prefix("sent", kernel_sums(sent[:1], setting.machine(profile)))
+
+
+def _dispatch(parts: Parts, profile: Profile) -> Any:
+    return _sums("sent", parts).total_s(profile)
+
+
+TASKS = {
+    "dispatch": Task(_prepare_dispatch, _dispatch),
+    "tpot": Task(_prepare_tpot, _tpot),
+    "ttft": Task(_prepare_ttft, _ttft),
+    "alone": Task(_prepare_alone, _alone),
+    "decode": Task(_prepare_decode, _decode),
+    "static": Task(_prepare_static, _static),
+    "saturated": Task(_prepare_saturated, _saturated, rate=True),
+    "tuned": Task(_prepare_tuned, _tuned, rate=True),
+    "prompts": Task(_prepare_prompts, _prompts, rate=True),
+}
