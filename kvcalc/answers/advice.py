@@ -109,6 +109,9 @@ def _changes(deployed: Deployed) -> list[Change]:
     """What can be changed at all, the easiest first."""
     deployment, budget = deployed.deployment, deployed.budget
     found: list[Change] = []
+    if deployment.engine == "llamacpp":
+        plain = deployment.kv_cache_dtype in ("auto", "f16")
+        return [Change("--kv-cache-dtype q8_0", {"kv_cache_dtype": "q8_0"})] if plain else []
     if deployed.cache_dtype in ("bf16", "fp16", "fp32") and deployment.engine != "ideal":
         found.append(Change("--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}))
     if deployment.engine == "vllm" and deployment.kv_memory_bytes is None:

@@ -119,9 +119,12 @@ def refusal_advice(facts: LogFacts, held: Capacity | None) -> tuple[Advice, ...]
     kinds = {refusal.kind for refusal in facts.refusals}
     longest = facts.tokens if "length-above-cache" in kinds else _longest(facts, held)
     if kinds & {"cache-too-small", "length-above-cache"} and longest:
-        flag = "--context-length" if facts.engine == "sglang" else "--max-model-len"
         found.append(
-            Advice(change=f"{flag} {longest}", effect=f"max_model_len up to {format_count(longest)} fits", goal="fit")
+            Advice(
+                change=f"--max-model-len {longest}",
+                effect=f"max_model_len up to {format_count(longest)} fits",
+                goal="fit",
+            )
         )
     if "card-in-use" in kinds and facts.free_bytes and facts.total_bytes:
         share = int(100 * facts.free_bytes / facts.total_bytes) / 100

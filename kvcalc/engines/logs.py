@@ -156,11 +156,18 @@ def _cache(kind: str, values: dict[str, str | int | float]) -> LogCache:
         tokens=number("tokens"),
         slots=number("slots"),
         layers=number("layers"),
+        streams=_streams(word("sequences")),
         k_bytes=number("k"),
         v_bytes=number("v"),
         k_type=word("k_type"),
         v_type=word("v_type"),
     )
+
+
+def _streams(sequences: str | None) -> int | None:
+    """Of "4/1 seqs", the second number."""
+    _, slash, streams = (sequences or "").partition("/")
+    return int(streams) if slash and streams.isdigit() else None
 
 
 def _merge(start: _Start, fact: str, value: Value) -> None:

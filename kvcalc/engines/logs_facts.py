@@ -25,6 +25,7 @@ class LogCache(Frozen):
     tokens: int | None = None  # cells
     slots: int | None = None  # of states
     layers: int | None = None
+    streams: int | None = None  # llama.cpp: rows of cells that sequences do not share
     k_bytes: int | None = None
     v_bytes: int | None = None
     k_type: str | None = None

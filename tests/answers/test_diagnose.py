@@ -136,3 +136,36 @@ def test_any_text_is_an_answer_or_a_clear_error(text: str) -> None:
     except KvcalcError:
         return
     assert found.engine
+
+
+def test_llama_cpp_takes_what_it_is_told() -> None:
+    """Rows of 1,024 elements in blocks of 34 bytes for 32: 32,768 cells × 32 layers × 2 × 1,088 B = 2,176 MiB."""
+    found = result(
+        "llama_model_load_from_file_impl: using device CUDA0 (NVIDIA GeForce RTX 4090) - 23306 MiB free\n"
+        "load_tensors:        CUDA0 model buffer size =  4403.49 MiB\n"
+        "llama_context: n_ctx         = 32768\n"
+        "llama_kv_cache: size = 2176.00 MiB ( 32768 cells,  32 layers,  4/1 seqs), K (q8_0): 1088.00 MiB, "
+        "V (q8_0): 1088.00 MiB\n"
+        "llama_context:      CUDA0 compute buffer size =   258.50 MiB\n",
+        model="llama-3.1-8b",
+    )
+    compared = {one.name: one for one in found.agreement}
+    assert found.gpu == "NVIDIA GeForce RTX 4090 24GB"
+    assert compared["cache of n_ctx"].predicted == 2176 * 2**20
+    assert found.advice[0].change == "-c 131072"
+
+
+def test_sglang_is_told_in_its_own_flags() -> None:
+    """Free memory before and after loading, the pool, and what the fraction of 0.8 keeps back."""
+    found = result(
+        "server_args=ServerArgs(model_path='Qwen/Qwen3-8B', tp_size=1, mem_fraction_static=0.8)\n"
+        "Load weight begin. avail mem=78.58 GB\n"
+        "Load weight end. type=Qwen3ForCausalLM, dtype=torch.bfloat16, avail mem=63.30 GB, mem usage=15.28 GB.\n"
+        "KV Cache is allocated. #tokens: 346486, K size: 23.79 GB, V size: 23.79 GB\n",
+        model="qwen3-8b",
+        gpu="h100-sxm",
+    )
+    compared = {one.name: one for one in found.agreement}
+    assert compared["tokens"].error == pytest.approx(0, abs=0.001)
+    assert compared["cache pool"].agrees
+    assert any(one.change == "--tp-size 2" for one in found.advice)

@@ -1,0 +1,107 @@
+"""The memory of a log's start, term by term, with the prediction beside it."""
+
+from kvcalc.engines.logs_facts import LogFacts
+from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
+from kvcalc.reports.diagnose import MemoryLine
+from kvcalc.units import GIB
+
+PRINTED = 0.015 * GIB  # what two decimals can hide
+
+
+def measured_pool(facts: LogFacts) -> int | None:
+    """Bytes for the cache: as printed, else the caches that were announced."""
+    return facts.pool_bytes if facts.pool_bytes is not None else facts.cache_bytes
+
+
+def memory_lines(facts: LogFacts, budget: MemoryBudget | None) -> tuple[MemoryLine, ...]:
+    """From the card's total to the pool; what the log does not print apart stands where it is inside."""
+    peak = budget.activation.peak if budget and budget.activation else None
+    rows = [
+        ("the card", facts.total_bytes, _exact(budget.total) if budget else None, ""),
+        ("requested", facts.requested_bytes, _exact(budget.requested) if budget else None, ""),
+        ("weights", facts.weights_bytes, _exact(budget.weights) if budget else None, ""),
+        ("outside PyTorch", facts.non_torch_bytes, budget.non_torch if budget else None, ""),
+        ("activation peak", facts.activation_bytes, peak, _phase(budget)),
+        ("CUDA graphs", facts.graphs_bytes, _graphs(budget), _graphs_note(budget)),
+        ("kept back", _kept_back(facts), budget.reserve if budget and budget.reserve.high else None, ""),
+        ("cache pool", measured_pool(facts), _pool(budget), _pool_note(budget)),
+    ]
+    if facts.consumed_bytes is not None:
+        both = _exact(budget.weights).plus(budget.non_torch) if budget else None
+        rows.insert(3, ("weights and outside PyTorch", facts.consumed_bytes, both, "printed together since vLLM 0.27"))
+    if facts.activation_with_graphs_bytes is not None:
+        whole = peak.plus(budget.graphs) if budget and peak else None
+        rows.insert(-3, ("activation peak and graphs", facts.activation_with_graphs_bytes, whole, ""))
+    lines = [
+        _line(name, log, predicted, note)
+        for name, log, predicted, note in rows
+        if log is not None or (predicted is not None and predicted.high > 0)
+    ]
+    rest = _unaccounted(facts)
+    if rest is not None and abs(rest) > 3 * PRINTED:
+        lines.append(MemoryLine(name="not accounted for", log_bytes=rest, note="the log's terms do not add up"))
+    return tuple(lines)
+
+
+def _exact(value: int) -> ByteRange:
+    return ByteRange.exactly(value)
+
+
+def _line(name: str, log: int | None, predicted: ByteRange | None, note: str) -> MemoryLine:
+    if predicted is None:
+        return MemoryLine(name=name, log_bytes=log, note=note)
+    ranged = predicted.low != predicted.high
+    return MemoryLine(
+        name=name,
+        log_bytes=log,
+        predicted_bytes=predicted.value,
+        low_bytes=predicted.low if ranged else None,
+        high_bytes=predicted.high if ranged else None,
+        note=note,
+    )
+
+
+def _phase(budget: MemoryBudget | None) -> str:
+    return f"in the {budget.activation.phase}" if budget and budget.activation else ""
+
+
+def _graphs(budget: MemoryBudget | None) -> ByteRange | None:
+    """SGLang's and TensorRT-LLM's graphs live in what is kept back: no figure of their own."""
+    return budget.graphs if budget is not None and budget.engine == "vllm" else None
+
+
+def _pool(budget: MemoryBudget | None) -> ByteRange | None:
+    """llama.cpp takes what it is told to, not what is free."""
+    return None if budget is None or budget.engine == "llamacpp" else budget.pool
+
+
+def _pool_note(budget: MemoryBudget | None) -> str:
+    return "what -c asks for" if budget is not None and budget.engine == "llamacpp" else ""
+
+
+def _graphs_note(budget: MemoryBudget | None) -> str:
+    return (
+        "" if budget is None or budget.graphs_charged or budget.engine != "vllm" else "on top of the requested memory"
+    )
+
+
+def _kept_back(facts: LogFacts) -> int | None:
+    """SGLang: what stays free of the memory before loading."""
+    before, after, pool = facts.free_before_load_bytes, facts.free_after_load_bytes, measured_pool(facts)
+    return after - pool if before is not None and after is not None and pool is not None else None
+
+
+def _unaccounted(facts: LogFacts) -> int | None:
+    terms = (
+        facts.requested_bytes,
+        facts.weights_bytes,
+        facts.non_torch_bytes,
+        facts.activation_bytes,
+        facts.pool_bytes,
+    )
+    if facts.consumed_bytes is not None or any(term is None for term in terms):
+        return None
+    requested, *rest = (term for term in terms if term is not None)
+    charged = facts.graphs_estimate_bytes or 0
+    left = requested - sum(rest)
+    return min(left, left - charged, key=abs)
