@@ -42,5 +42,6 @@ def graph_memory(
     if settings.runner == "V2" and since(settings.version, first) and not since(settings.version, last):
         charged = False
     below, above = ("below_charged", "above_charged") if charged else ("below", "above")
+    above = "above_expert_parallel" if shape.moe and deployment.enable_expert_parallel else above
     below = "below_v2" if settings.runner == "V2" else below
     return ByteRange.around(value, data[below] * GIB, data[above] * GIB), charged

@@ -70,6 +70,18 @@ def _notes(deployment: Deployment, settings: VllmSettings) -> list[Assumption]:
                 why="a first start compiles inside the profile run: up to 1 GiB less",
             )
         )
+    if deployment.max_loras:
+        notes.append(
+            Assumption(
+                name="adapters' workspace", value=0, why="slots are counted; what their kernels hold is not known"
+            )
+        )
+    if deployment.enable_expert_parallel:
+        notes.append(
+            Assumption(
+                name="all-to-all buffers", value=0, why="what DeepEP and EPLB allocate is not covered by any rule"
+            )
+        )
     if deployment.num_speculative_tokens:
         notes.append(
             Assumption(
