@@ -15,7 +15,15 @@ from kvcalc.counting.operators import step_operators
 from kvcalc.counting.params import total_parameters
 from kvcalc.formulas.prefill import mixed_step_bytes, prefill_flops
 from kvcalc.formulas.step import compute_time, memory_time
-from kvcalc.timing.estimate import KernelSums, engine_time, first_token_time, kernel_sums, ranged, step_time
+from kvcalc.timing.estimate import (
+    KernelSums,
+    engine_time,
+    first_token_time,
+    kernel_sums,
+    prefill_time,
+    ranged,
+    step_time,
+)
 from kvcalc.timing.ranges import spread
 from kvcalc.timing.roofline import bound as roofline
 from kvcalc.timing.roofline import operator_bound_total
@@ -71,6 +79,13 @@ def timed(deployed: Deployed, step: Step, compute_efficiency: float = 1.0) -> Pa
         low_s=low,
         high_s=high,
     )
+
+
+def busy_prompt(deployed: Deployed, step: Step, compute_efficiency: float = 1.0) -> Quantity:
+    """Seconds that a prompt keeps a busy GPU: its estimate as in serving, whose launches hide behind other work."""
+    if deployed.deployment.engine == "ideal":
+        return timed(deployed, step, compute_efficiency).bound_s
+    return prefill_time(kernel_sums(operators_of_pass(deployed, step), deployed.machine), deployed.machine.profile)
 
 
 def operators_of_pass(deployed: Deployed, step: Step) -> tuple[Operator, ...]:

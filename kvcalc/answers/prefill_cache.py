@@ -148,7 +148,8 @@ def preemption(
     else:
         recompute_s = float(timed(deployed, Step(prompts=1, tokens=tokens), efficiency).time_s)
     block = deployed.capacity.block_size if deployed.capacity else None
-    swap_s, rows = None, ()
+    swap_s: float | None = None
+    rows: tuple[SwapRow, ...] = ()
     if link is not None:
         reached = link.bandwidth_bytes_per_s * (1.0 if bandwidth else link_share(deployed))
         pieces = _copies(deployed, tokens, block) if not ideal else 0

@@ -10,12 +10,13 @@ from functools import partial
 from typing import Literal
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.passes import timed
+from kvcalc.answers.passes import busy_prompt, timed
 from kvcalc.counting.operator import Step
 from kvcalc.reports.prefill import Disaggregation, Serving, Transfer
 from kvcalc.specs.base import Frozen
 from kvcalc.timing.steady import largest_batch
 
+WORTH_IT = 0.05  # a gain below this is within the estimates' error, and one pool is simpler
 MOST_REPLICAS = 8  # in the small whole numbers that stand for a balance
 
 
@@ -39,7 +40,7 @@ def disaggregation(deployed: Deployed, load: Load, prefill_s: float, link: Trans
     batch_apart, batch_mixed = _batch(decode, load), _batch(mixed, load)
     apart = batch_apart and _apart(deployed, load, batch_apart, decode(batch_apart), prefill_s, link)
     together = batch_mixed and _together(deployed, load, batch_mixed, mixed(batch_mixed))
-    balance = prefill_s / (load.output_len * decode(batch_apart or 1) / (batch_apart or 1))
+    balance = _prompt_time(deployed, load) / (load.output_len * decode(batch_apart or 1) / (batch_apart or 1))
     pools = _small(balance)
     better, why = _verdict(together or None, apart or None, load)
     return Disaggregation(
@@ -59,6 +60,11 @@ def disaggregation(deployed: Deployed, load: Load, prefill_s: float, link: Trans
 
 def _decode_time(deployed: Deployed, load: Load, batch: int) -> float:
     return float(timed(deployed, Step(decode=batch, context=load.context)).time_s)
+
+
+def _prompt_time(deployed: Deployed, load: Load) -> float:
+    """What a prompt costs the prefill pool, which always has the next one."""
+    return float(busy_prompt(deployed, Step(prompts=1, tokens=load.prompt - load.hit, start=load.hit)))
 
 
 def _carried(load: Load, batch: int) -> float:
@@ -85,7 +91,7 @@ def _batch(time_of: partial[float], load: Load) -> int | None:
 
 def _apart(deployed: Deployed, load: Load, batch: int, decode_s: float, prefill_s: float, link: Transfer) -> Serving:
     """Per GPU of both pools together, in balance."""
-    seconds = prefill_s + load.output_len * decode_s / batch
+    seconds = _prompt_time(deployed, load) + load.output_len * decode_s / batch
     return Serving(
         batch=batch,
         tpot_s=decode_s,
@@ -127,7 +133,7 @@ def _verdict(
         return "chunked", "no batch meets the target"
     gain = apart.output_tokens_per_s_per_gpu / together.output_tokens_per_s_per_gpu - 1
     at = "at the largest batches that meet the target" if load.tpot_s else "at this batch"
-    if gain > 0:
+    if gain > WORTH_IT:
         return "disaggregated", f"{gain:.0%} more tokens per GPU {at}"
-    slower = together.tpot_s / apart.tpot_s - 1
-    return "chunked", f"separate pools give {-gain:.0%} fewer tokens per GPU {at}, for a step {slower:.0%} shorter"
+    how = f"{gain:.0%} more" if gain > 0 else f"{-gain:.0%} fewer"
+    return "chunked", f"separate pools give {how} tokens per GPU {at}, and are more to run"
