@@ -47,7 +47,7 @@ def activation_peak(
     encoder = _encoder_pass(shape.encoder, tokens, h, b) if shape.encoder and images else 0.0
 
     def peak(copies: float) -> float:
-        return max(copies * logits + beside if last_stage else 0.0, forward, encoder)
+        return float(max(copies * logits + beside if last_stage else 0, forward, encoder))
 
     above = data["above_other"] if shape.moe or images or not _like_the_evidence(gpu) else data["above"]
     below = data["below_images"] if images else data["below"]
@@ -71,7 +71,7 @@ def _encoder_pass(encoder: Encoder, tokens: int, hidden: int, element_bytes: int
     items = max(tokens, encoder.largest_item_tokens)
     per_width = data["gated_width"] if encoder.gated else data["plain_width"]
     per_patch = per_width * encoder.width + data["encoder_hidden"] * encoder.hidden
-    return items * element_bytes * (4 * per_patch + hidden)
+    return float(items * element_bytes * (4 * per_patch + hidden))
 
 
 def _sampler_copies(shape: ProfileShape, settings: VllmSettings) -> tuple[float, float, float]:

@@ -38,7 +38,7 @@ def budget(
     left = free - weights_bytes - reserve
     slack = int((before.high - before.low) * fraction / 2)
     table = request_table(deployment, max_model_len)
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if table > reserve:
         warnings = (
             "the table from requests to cached tokens is larger than what the fraction keeps back: "
@@ -81,7 +81,7 @@ def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, v
         row = next(row for row in data["class"] if gpu.usable_memory_bytes < row["below"] * GIB)
         kept = (row["reserve"] + row["per_gpu"] * (ranks if row["per_gpu"] else 0)) * 1024
         kept += data["draft"][0][1] if deployment.num_speculative_tokens else 0
-        fraction = round((total - kept) / total, 3)
+        fraction = round(float((total - kept) / total), 3)
         return fraction * float(data["images_before_formula"]) if shape.images else fraction
     prefill, captured = batch_defaults(gpu, deployment, version)
     kept = data["constant"] + data["per_prefill_token"] * max(prefill, data["least_prefill_tokens"])
@@ -93,7 +93,7 @@ def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, v
         kept = max(kept, data["floor"])
     if deployment.num_speculative_tokens:
         kept += [mib for first, mib in data["draft"] if since(version, first)][-1]
-    fraction = round((total - kept) / total, 3)
+    fraction = round(float((total - kept) / total), 3)
     return fraction * _image_factor(shape)
 
 

@@ -59,7 +59,7 @@ def profile_shape(model: ModelSpec, deployment: Deployment) -> ProfileShape:
         shared_width=max((mlp.shared_width for mlp in moe), default=0),
         expert_width=max((mlp.expert_width for mlp in moe), default=0),
         top_k=max((mlp.top_k for mlp in moe), default=0),
-        gated=all(mlp.gated for mlp in (*dense, *moe)),
+        gated=all(mlp.gated for mlp in dense) and all(mlp.gated for mlp in moe),
         quantized=model.quantization is not None or deployment.quantization is not None,
         hybrid=any(_recurrent(group) for group in model.groups),
         images=any(tower.kind == "vision" for tower in model.towers),
