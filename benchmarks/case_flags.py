@@ -71,7 +71,7 @@ def deployment_of(case: Case) -> Deployment:
             "max_num_batched_tokens": batched_tokens_of(case),
             "block_size": _block_size(case, engine),
             "num_speculative_tokens": int(case.get("spec_tokens") or 0),
-            "enable_prefix_caching": case.get("mamba_cache_mode", "align") != "none",
+            "enable_prefix_caching": {"align": True, "none": False}.get(str(case.get("mamba_cache_mode"))),
         }
     )
 

@@ -57,7 +57,7 @@ ENGINE = (
         "Engine",
         "enable_prefix_caching",
         "--enable-prefix-caching/--no-enable-prefix-caching",
-        "On by default, as in vLLM.",
+        "Default: the engine's; vLLM's is on, for models with states since 0.26.",
     ),
     _switch("Engine", "enforce_eager", "--enforce-eager", "No CUDA graphs."),
     _text("Engine", "num_speculative_tokens", "--num-speculative-tokens", "N", "Draft tokens per step."),

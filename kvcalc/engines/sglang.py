@@ -139,7 +139,7 @@ def _state_bytes(model: ModelSpec, deployment: Deployment, stage: frozenset[int]
 
 def states_per_request(deployment: Deployment) -> int:
     """Slots that a running request may need."""
-    return STATES_KEPT if deployment.enable_prefix_caching else 1
+    return 1 if deployment.enable_prefix_caching is False else STATES_KEPT
 
 
 def _state_slots(pool_bytes: int, state: int, deployment: Deployment, has_cache: bool) -> tuple[int, int]:
@@ -148,7 +148,7 @@ def _state_slots(pool_bytes: int, state: int, deployment: Deployment, has_cache:
     kept = states_per_request(deployment)
     drafted = deployment.num_speculative_tokens + 1 if deployment.num_speculative_tokens else 0
     slots = int((budget - state * (1 + drafted)) // (state * (1 + Fraction(drafted, kept))))
-    if deployment.max_num_seqs is not None and not deployment.enable_prefix_caching:
+    if deployment.max_num_seqs is not None and kept == 1:
         slots = min(slots, deployment.max_num_seqs)
     slots = max(0, slots)
     used = (slots + 1) * state + (slots // kept + 1) * state * drafted

@@ -31,6 +31,13 @@ def flag_of(field: str) -> str:
 
 def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
     """`spec(**values)`, or a KvcalcError that names the first bad value by its flag."""
+    for name, value in values.items():
+        field = spec.model_fields.get(name)
+        if isinstance(value, bool) and field is not None and field.annotation not in (bool, bool | None):
+            flag = flag_of(name)
+            raise KvcalcError(
+                f"{where}{flag}: {str(value).lower()} is not its kind of value", hint=f"give {flag} a value"
+            )
     try:
         return spec.model_validate(values)
     except ValidationError as error:

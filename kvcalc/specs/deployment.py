@@ -74,7 +74,7 @@ class Deployment(Layout):
     max_num_seqs: Annotated[Sequences | None, count("--max-num-seqs")] = None
     max_num_batched_tokens: Annotated[Tokens | None, tokens("--max-num-batched-tokens")] = None
     gpu_memory_utilization: Annotated[float | None, Field(gt=0, le=1), number("--gpu-memory-utilization")] = None
-    enable_prefix_caching: bool = True
+    enable_prefix_caching: bool | None = None
     enforce_eager: bool = False
     num_speculative_tokens: Annotated[int, Field(ge=0, le=64), count("--num-speculative-tokens")] = 0
     max_loras: Annotated[int, Field(ge=0, le=1024), count("--max-loras")] = 0

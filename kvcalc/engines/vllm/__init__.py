@@ -7,7 +7,7 @@ from kvcalc.engines.vllm.groups import Layer, LayerGroup, grouped
 from kvcalc.engines.vllm.hybrid import block_of, state_bytes, state_page
 from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, mixer_pages, refuse_unserved
 from kvcalc.engines.vllm.report import printed_tokens, rounding_in_words, rule_in_words
-from kvcalc.engines.vllm.rules import Rules, in_flight_tokens, rules_of
+from kvcalc.engines.vllm.rules import Rules, in_flight_tokens, rules_of, state_pages
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, Mixer, ModelSpec, Recurrent
 
@@ -21,6 +21,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     layers = model_layers(model, deployment, rules)
     compressed = any(isinstance(mixer, CompressedAttention) for group in model.groups for mixer in group.mixers)
     groups = packed(layers) if compressed else grouped(layers, rules.widest_group)
+    hybrid = any(page.kind != "state" for _, page in layers)
     drafts = frozenset(index for index, _ in layers).difference(*stages)
     stages = [*stages[:-1], stages[-1] | drafts]  # draft layers are on the last stage
     # The stage whose part of a block is the largest has the fewest blocks.
@@ -29,7 +30,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     pool = Pool(
         num_blocks=pool_bytes // block_bytes if block_bytes else 0,
         block_bytes=block_bytes,
-        groups=tuple(_taken(group, fullest, deployment, rules) for group in groups),
+        groups=tuple(_taken(group, fullest, deployment, rules, hybrid) for group in groups),
         unusable_blocks=1,
         held_back_blocks=1 if rules.holds_null_block else 0,
         needs_padding=rules.needs_padding,
@@ -101,14 +102,13 @@ def _block_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
     return max((sum(page.page_bytes for index, page in group if index in stage) for group in groups), default=0)
 
 
-def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rules: Rules) -> Group:
+def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rules: Rules, hybrid: bool) -> Group:
     """What one sequence takes of a group, and how the stage's part of it grows."""
     page = group[0][1]
     spread = deployment.decode_context_parallel_size if page.kind in GROWS_WITHOUT_END else 1
     fields: dict[str, object] = {"kind": page.kind, "layers": len(group), "page_bytes": page.page_bytes}
     if page.kind == "state":
-        aligned = deployment.enable_prefix_caching and rules.aligns_state
-        fields["fixed_blocks"] = (2 if aligned else 1) + deployment.num_speculative_tokens
+        fields["fixed_blocks"] = state_pages(deployment, rules, hybrid)
     elif page.kind == "cross":
         assert page.window is not None
         assert page.block_size is not None

@@ -27,6 +27,7 @@ class Rules(Frozen):
     holds_null_block: bool = False  # the check at start-up leaves out the block that is never given
     sparse_latent_is_fp8: bool = False  # `auto` means fp8 where an indexer chooses what to read
     aligns_state: bool = False  # prefix caching keeps a second state page for each sequence
+    caches_hybrid_prefixes: bool = False  # prefix caching is on by default where layers have states
 
 
 NEWEST: Version = (0, 33, 0)
@@ -37,7 +38,7 @@ CHANGES: tuple[tuple[Version, dict[str, object]], ...] = (
     ((0, 16, 0), {"aligns_state": True}),
     ((0, 18, 0), {"widest_group": Fraction(3, 2)}),
     ((0, 21, 0), {"reports_concurrency": True}),
-    ((0, 26, 0), {"reserves_batches": True}),
+    ((0, 26, 0), {"reserves_batches": True, "caches_hybrid_prefixes": True}),
     ((0, 29, 0), {"holds_null_block": True}),
 )
 
@@ -64,3 +65,14 @@ def in_flight_tokens(deployment: Deployment, rules: Rules) -> int:
     """
     batch = deployment.max_num_batched_tokens or BATCHED_TOKENS
     return batch * (deployment.pipeline_parallel_size + 1) if rules.reserves_batches else batch
+
+
+def state_pages(deployment: Deployment, rules: Rules, hybrid: bool) -> int:
+    """Pages of one sequence's state in each group: one, one more to restart from, one for each drafted token.
+
+    Args:
+        hybrid: whether the model has attention too; a purely recurrent one caches no prefixes unless it is asked to.
+    """
+    asked = deployment.enable_prefix_caching
+    caching = rules.caches_hybrid_prefixes and hybrid if asked is None else asked
+    return (2 if caching and rules.aligns_state else 1) + deployment.num_speculative_tokens

@@ -1,13 +1,16 @@
 """What changed between versions."""
 
 import pytest
-from engines.models import GEMMA_3_27B, GEMMA_4_31B, GPT_OSS_120B, QWEN3_5_27B, QWEN3_5_27B_MTP
+from engines.models import GEMMA_3_27B, GEMMA_4_31B, GPT_OSS_120B, QWEN3_5_27B, QWEN3_5_27B_MTP, mamba2, model
 
 from kvcalc.engines import capacity
 from kvcalc.engines.vllm.rules import rules_of
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.model import ModelSpec
 from kvcalc.units import GIB
+
+PURE = model((48, mamba2(80, 64, 128, groups=1)))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +55,7 @@ def test_the_two_ways_to_print_tokens() -> None:
     # 0.19-0.20: 6.67 GiB, fp8, 53,312 tokens and 5.15x at 32,768
     new = Deployment(engine_version="0.30.0", kv_cache_dtype="fp8", max_model_len=131072)
     assert capacity(QWEN3_5_27B, new, int(26.8449 * GIB)).kv_cache_size_tokens == 817015
-    old = Deployment(engine_version="0.20", kv_cache_dtype="fp8", max_model_len=32768)
+    old = Deployment(engine_version="0.20", kv_cache_dtype="fp8", max_model_len=32768, enable_prefix_caching=True)
     held = capacity(QWEN3_5_27B, old, int(6.67 * GIB))
     assert held.kv_cache_size_tokens == 53312
     assert held.max_concurrency() == pytest.approx(5.15, abs=0.005)
@@ -96,3 +99,20 @@ def test_refused_starts_of_hybrids(
     assert held.needed_bytes() / GIB == pytest.approx(needed, rel=0.006)
     assert held.block_size is not None
     assert abs(held.estimated_max_model_len(length) - longest) <= held.block_size
+
+
+@pytest.mark.parametrize(
+    "version, asked, spec, pages",
+    [
+        ("0.25", None, QWEN3_5_27B, 1),  # is_prefix_caching_supported: not for hybrids before 0.26
+        ("0.26", None, QWEN3_5_27B, 2),
+        ("0.14", True, QWEN3_5_27B, 1),  # no aligned state yet
+        ("0.20", True, QWEN3_5_27B, 2),
+        (None, False, QWEN3_5_27B, 1),
+        (None, None, PURE, 1),  # nor for models without attention
+        (None, True, PURE, 2),
+    ],
+)
+def test_state_pages(version: str | None, asked: bool | None, spec: ModelSpec, pages: int) -> None:
+    held = capacity(spec, Deployment(engine_version=version, enable_prefix_caching=asked), 10 * GIB)
+    assert {group.fixed_blocks for group in held.pools[0].groups if group.kind == "state"} == {pages}
