@@ -11,11 +11,13 @@ from kvcalc.catalog.families.nested import encoder_keys, image_tokens, text_deco
 from kvcalc.catalog.families.outside import outer_tensors
 from kvcalc.catalog.families.rotary import rotary_width
 from kvcalc.catalog.families.table import traits_of
+from kvcalc.catalog.families.taken import taken
+from kvcalc.catalog.families.unread import refuse_unread
 from kvcalc.catalog.keys import Keys
 from kvcalc.catalog.quantization import apply_quantization
 from kvcalc.catalog.towers import read_towers
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption, Source
+from kvcalc.specs.base import Source
 from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.model import ModelSpec
 
@@ -66,10 +68,11 @@ def read_config(
         tensors=outer_tensors(keys, traits, hidden, vocab, tied),
         mtp=read_mtp(keys, traits, hidden, vocab),
         towers=towers,
-        assumptions=(*(() if traits.known else (_unknown(model_type),)), *assumptions),
+        assumptions=(*taken(keys, traits, model_type), *assumptions),
         sources=(source,),
     )
     model = model.model_copy(update={"rope_dim": rotary_width(keys, model.groups)})
+    refuse_unread(keys, {*traits.understood, *defaults_of(model_type), *defaults_of(family)})
     return apply_quantization(model, config, hf_quant_config)
 
 
@@ -109,11 +112,3 @@ def _dtype(root: Keys, keys: Keys) -> str:
     if name not in PLAIN:
         raise KvcalcError(f"torch_dtype is {said!r}, not a dtype of weights", hint=f"one of {', '.join(PLAIN)}")
     return name
-
-
-def _unknown(model_type: str) -> Assumption:
-    return Assumption(
-        name="architecture",
-        value=model_type[:100] or None,
-        why="a model_type that kvcalc has not met: read by its keys, without biases that they do not say",
-    )

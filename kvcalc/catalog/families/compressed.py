@@ -30,6 +30,7 @@ def compressed(
     doubled where its windows overlap. The indexer has a smaller compressor of its own.
     """
     heads, dim = keys.need(*QUERY), keys.need("head_dim")
+    keys.ignore("qk_nope_head_dim", "num_key_value_heads")  # the rest of head_dim; one vector serves all heads
     ratio = _ratio(keys, layer.mixer)
     sparse = ratio == SPARSE or layer.mixer == "compressed_sparse"
     overlap = 2 if sparse else 1

@@ -23,6 +23,12 @@ KINDS = {
     "hybrid": "hybrid", "hybrid_sliding": "hybrid_sliding",
     "mlp": "mlp", "moe": "moe", "none": "none", "no_op": "none",
 }  # fmt: skip
+# Keys that say by a period what a list, where there is one, says outright.
+PATTERNS = (
+    "full_attention_interval", "sliding_window_pattern", "global_attn_every_n_layers", "layer_group_size",
+    "attn_layer_period", "attn_layer_offset", "full_attn_idxs", "no_rope_layer_interval", "use_sliding_window",
+    "attention_chunk_size", "index_topk_freq", "index_skip_topk_offset", "attention_types", "sliding_window",
+)  # fmt: skip
 _LETTERS = {"M": "recurrent", "*": "full", "-": "mlp", "E": "moe"}  # Nemotron-H's pattern
 _WINDOW_LETTERS = {"L": "sliding", "G": "full"}  # EXAONE-4's
 
@@ -57,6 +63,7 @@ def listed_length(keys: Keys) -> int | None:
 
 def read_kinds(keys: Keys, traits: Traits, count: int) -> list[str]:
     """One kind for each of `count` layers."""
+    keys.ignore(*PATTERNS)
     for rule in RULES:
         found = rule(keys, count)
         if found is not None:
@@ -70,7 +77,7 @@ def read_kinds(keys: Keys, traits: Traits, count: int) -> list[str]:
     window = any(keys.truth(key) for key in traits.window_keys)
     if traits.window == "none" or not window:
         return ["full"] * count
-    if traits.window == "late":
+    if traits.window == "late" or (traits.window == "said" and keys.raw("use_sliding_window") is not None):
         start = keys.count("max_window_layers") if keys.flag("use_sliding_window") else count
         return ["full" if layer < start else "sliding" for layer in range(count)]
     return ["sliding"] * count
@@ -179,6 +186,29 @@ def _full_layers(keys: Keys, count: int) -> list[str] | None:
     return None
 
 
+def _spelled(keys: Keys, count: int) -> list[str] | None:
+    """`attention_types` (GPT-Neo): [[kinds, times], ...]."""
+    if isinstance(keys.raw("attention_types"), list):
+        listed = keys.texts("attention_layers")
+        if listed is None:
+            listed = _unrolled(keys, count)
+        _enough(keys, "attention_types", listed, count)
+        return [kind_of(keys, "attention_types", name) for name in listed[:count]]
+    return None
+
+
+def _unrolled(keys: Keys, count: int) -> list[str]:
+    found: list[str] = []
+    entries = keys.raw("attention_types")
+    for entry in entries if isinstance(entries, list) else ():
+        match entry:
+            case [[*names], int(times)] if 0 <= times <= count and all(isinstance(name, str) for name in names):
+                found += [*names] * times
+            case _:
+                raise keys.error(("attention_types",), entry, "a list of kinds and how often they repeat")
+    return found
+
+
 def _cycle(keys: Keys, count: int) -> list[str] | None:
     """`block_types`, repeated (RecurrentGemma: its attention is local)."""
     block = keys.texts("block_types")
@@ -203,4 +233,4 @@ def _cross(keys: Keys, count: int) -> list[str] | None:
     return None if across is None else ["cross" if layer in set(across) else "full" for layer in range(count)]
 
 
-RULES: tuple[Rule, ...] = (_names, _compressed, _letters, _numbers, _full_layers, _cycle, _cross)
+RULES: tuple[Rule, ...] = (_names, _compressed, _letters, _numbers, _full_layers, _spelled, _cycle, _cross)

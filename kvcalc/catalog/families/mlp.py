@@ -87,7 +87,7 @@ def moe(keys: Keys, traits: Traits, hidden: int) -> tuple[MoeMlp, list[Tensor], 
         shared, found = beside.width, found + more
     spec = MoeMlp(
         experts=experts,
-        top_k=min(experts, keys.need(*TOP_K)),
+        top_k=min(experts, keys.integer(*TOP_K) or experts),
         expert_width=width,
         shared_width=shared,
         gated=switch(keys, traits.gated),

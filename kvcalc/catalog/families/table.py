@@ -31,5 +31,5 @@ def _merged(model_type: str) -> dict[str, Any]:
 def traits_of(model_type: str) -> Traits:
     """The traits of a model_type; those of a plain decoder, marked unknown, where the table has none."""
     if model_type not in _table():
-        return Traits(known=False)
+        return Traits(known=False, window="said")
     return Traits.model_validate(_merged(model_type))

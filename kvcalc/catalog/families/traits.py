@@ -55,6 +55,8 @@ class Traits(Frozen):
     known: bool = True  # False: taken for a model_type that kvcalc has not met
     refuse: str = ""  # why kvcalc does not answer for it
     refuse_if: Switch = True
+    assume: str = ""  # what is taken for granted about it, in words
+    understood: tuple[str, ...] = ()  # keys that have no part in what kvcalc counts
     defaults: dict[str, int | bool | str] = Field(default_factory=dict)  # what absent keys mean, beyond the class's
 
     keys: tuple[str, ...] = ()  # how the decoder's sizes are called: "num_hidden_layers = decoder_layers"
@@ -108,7 +110,7 @@ class Traits(Frozen):
     shared_kv_tensors: bool = True  # layers that read another layer's cache still have k_proj and v_proj
 
     pattern: Pattern | None = None
-    window: Literal["pattern", "all", "none", "late"] = "none"  # late: from layer max_window_layers on
+    window: Literal["all", "none", "late", "said"] = "none"  # late: from layer max_window_layers on
     window_keys: tuple[str, ...] = ("sliding_window", "sliding_window_size")
     indexed: bool = False  # "full" layers are sparse: an indexer chooses what they read
 

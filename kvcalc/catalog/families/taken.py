@@ -1,0 +1,37 @@
+"""What had to be taken for granted: listed with every answer."""
+
+from collections.abc import Iterator
+
+from kvcalc.catalog.families.mlp import TOP_K
+from kvcalc.catalog.families.sparse import EXPERTS
+from kvcalc.catalog.families.traits import Traits
+from kvcalc.catalog.keys import Keys
+from kvcalc.specs.base import Assumption
+
+
+def taken(keys: Keys, traits: Traits, model_type: str) -> Iterator[Assumption]:
+    """The assumptions that reading these keys rests on."""
+    if not traits.known:
+        yield Assumption(
+            name="architecture",
+            value=model_type[:100] or None,
+            why="a model_type that kvcalc has not met: read by its keys, without biases that they do not say",
+        )
+        if keys.truth("sliding_window") and keys.raw("use_sliding_window") is None and not keys.has("layer_types"):
+            yield Assumption(
+                name="sliding_window",
+                value=keys.integer("sliding_window"),
+                why="no key says which layers have the window: taken for all of them, as vLLM does",
+            )
+    if traits.assume:
+        yield Assumption(name="attention", value=model_type, why=traits.assume)
+    if traits.source == "source_tokens":
+        yield Assumption(
+            name="image_tokens",
+            value=keys.integer("source_tokens"),
+            why="one image of as many tiles as the tower takes",
+        )
+    elif traits.cross:
+        yield Assumption(name="encoder_tokens", value=None, why="an input as long as the encoder takes")
+    if (keys.integer(*EXPERTS, least=0) or 0) > 1 and keys.raw("is_moe") is not False and not keys.has(*TOP_K):
+        yield Assumption(name="experts_per_token", value=None, why="the config does not say how many: all are counted")
