@@ -1,9 +1,13 @@
 """`kvcalc check`: do the deployments of a budget file still meet their limits."""
 
 from collections.abc import Callable
+from functools import cache
 
-from kvcalc.answers.question import ask
+from kvcalc.answers.advice import advice
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.question import Loader, Question, ask
 from kvcalc.answers.size import size
+from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
 from kvcalc.reports.size import SizeReport, SizeResult
@@ -12,6 +16,7 @@ from kvcalc.specs.budget import Budget, Entry, Limits
 from kvcalc.units import GIB
 
 # How each limit is judged: its figure, and whether the figure must be at least or at most the limit.
+MOST_ADVISED = 10  # advice puts a deployment through the calculation ten times
 UNLIMITED = float("inf")  # a model that keeps nothing holds any number of sequences
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", "equal"
 JUDGED_BY_TIME = ("max-tpot", "max-ttft", "min-tokens-per-second", "max-usd-per-mtok")
@@ -20,8 +25,11 @@ JUDGED_BY_TIME = ("max-tpot", "max-ttft", "min-tokens-per-second", "max-usd-per-
 def check(budget: Budget) -> CheckReport:
     """Every deployment of the file against its limits; failures first."""
     assumptions: dict[Assumption, None] = {}
-    done = [_checked(entry, assumptions) for entry in budget.entries]
+    load = cache(load_model)
+    done = [_checked(entry, load, assumptions) for entry in budget.entries]
     done.sort(key=lambda one: one.passed)
+    entries = {entry.name: entry for entry in budget.entries}
+    done = [_advised(one, entries[one.name], load) if i < MOST_ADVISED else one for i, one in enumerate(done)]
     return CheckReport(
         inputs={"file": budget.path, "deployments": len(budget.entries)},
         result=CheckResult(passed=all(one.passed for one in done), deployments=tuple(done)),
@@ -29,10 +37,9 @@ def check(budget: Budget) -> CheckReport:
     )
 
 
-def _checked(entry: Entry, assumptions: dict[Assumption, None]) -> CheckedDeployment:
+def _checked(entry: Entry, load: Loader, assumptions: dict[Assumption, None]) -> CheckedDeployment:
     try:
-        question = ask(entry.model, {"gpu": entry.gpu, **entry.flags})
-        report = size(question, strict=True)
+        report = size(_question(entry, load), with_advice=False, strict=True)
         results = tuple(_limit(name, want, report, entry.limits) for name, want in entry.limits.given.items())
     except KvcalcError as error:
         raise KvcalcError(f"{entry.place}: {error.message}", hint=error.hint) from error
@@ -48,8 +55,19 @@ def _checked(entry: Entry, assumptions: dict[Assumption, None]) -> CheckedDeploy
         passed=passed,
         reason=result.reason,
         limits=tuple(sorted(results, key=lambda one: one.passed)),
-        advice=() if passed else result.advice,
     )
+
+
+def _advised(one: CheckedDeployment, entry: Entry, load: Loader) -> CheckedDeployment:
+    """What would mend a broken deployment."""
+    if one.passed:
+        return one
+    deployed = Deployed(_question(entry, load))
+    return one.model_copy(update={"advice": advice(deployed, deployed.operating_point())})
+
+
+def _question(entry: Entry, load: Loader) -> Question:
+    return ask(entry.model, {"gpu": entry.gpu, **entry.flags}, load=load)
 
 
 def _header(entry: Entry, result: SizeResult) -> str:
@@ -77,6 +95,8 @@ Judged = tuple[float | bool | None, str, str]
 
 def _time(result: SizeResult, limits: Limits, figure: str, way: str) -> Judged:
     """A figure of time on the side that the file asks for: the estimate's worse end, its value, or the bound."""
+    if result.batch is None:
+        return None, way, "nothing fits"
     if limits.judge == "bound":
         value = None if result.bound is None else getattr(result.bound, figure)
         return value, way, "bound"
@@ -94,6 +114,8 @@ def _time(result: SizeResult, limits: Limits, figure: str, way: str) -> Judged:
 def _ttft(result: SizeResult, limits: Limits) -> Judged:
     """At the concurrency if the file gives one, else of a prompt that has the engine to itself."""
     serving = result.serving
+    if result.batch is None:
+        return None, AT_MOST, "nothing fits"
     if serving is None:
         raise KvcalcError("max-ttft needs the lengths of a request", hint="add input-len and output-len")
     if limits.judge == "bound":

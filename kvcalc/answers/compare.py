@@ -1,11 +1,13 @@
 """`kvcalc compare`: the same question over several values of any flag, ranked."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import Any
 
 from kvcalc.answers.question import ask
 from kvcalc.answers.size import size
+from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.compare import CompareReport, CompareResult, CompareRow
 from kvcalc.specs.base import Assumption
@@ -44,12 +46,13 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
 def _rows(
     choices: Mapping[str, list[Any]], varying: tuple[str, ...], assumptions: dict[Assumption, None]
 ) -> Iterator[CompareRow]:
+    load = cache(load_model)
     for values in product(*choices.values()):
         one = dict(zip(choices, values, strict=True))
         varies = {"model" if name == "model" else flag_of(name)[2:]: one[name] for name in varying}
         model = one.pop("model")
         try:
-            report = size(ask(model, one), with_advice=False)
+            report = size(ask(model, one, load=load), with_advice=False)
         except KvcalcError as error:
             yield CompareRow(varies=varies, size=None, error=error.message)
             continue

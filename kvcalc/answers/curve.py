@@ -1,12 +1,14 @@
 """`kvcalc curve`: throughput and cost against the speed that each user sees."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import product
 from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import ask
 from kvcalc.answers.speed import Point, point_of
+from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.step import throughput
 from kvcalc.reports.base import Range
@@ -30,9 +32,10 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
     points: list[CurvePoint] = []
     under: list[UnderTarget] = []
     warnings: dict[str, None] = {}
+    load = cache(load_model)
     for values in product(*along.values()):
         one = {**flags, **dict(zip(along, values, strict=True))}
-        questions = [ask(model, {**one, "batch": text}) for text in texts] or [ask(model, one)]
+        questions = [ask(model, {**one, "batch": text}, load=load) for text in texts] or [ask(model, one, load=load)]
         deployed = Deployed(questions[0])
         given = [q.workload.batch for q in questions if texts and q.workload.batch is not None]
         points.extend(_points(deployed, given))

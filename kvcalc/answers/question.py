@@ -1,5 +1,6 @@
 """From what the user typed to specs: the same for a command line, a budget file and a sweep."""
 
+from collections.abc import Callable
 from typing import Any
 
 from kvcalc.catalog.gpus import load_gpu
@@ -32,14 +33,20 @@ class Question(Frozen):
         return self.gpu
 
 
-def ask(model: str, flags: dict[str, Any], engine: str = "vllm") -> Question:
-    """The question that a model's name and raw flags pose. `engine` is the default one."""
+Loader = Callable[[str], ModelSpec]
+
+
+def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = load_model) -> Question:
+    """The question that a model's name and raw flags pose.
+
+    `engine` is the default one. Who asks many questions of few models gives a `load` that remembers them.
+    """
     left = dict(flags)
     gpu_name = left.pop("gpu", None)
     workload = checked(Workload, {name: left.pop(name) for name in Workload.model_fields if name in left})
     deployment = checked(Deployment, {"engine": engine, **left})
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
-    return Question(model=stored_as(load_model(model), deployment), gpu=gpu, deployment=deployment, workload=workload)
+    return Question(model=stored_as(load(model), deployment), gpu=gpu, deployment=deployment, workload=workload)
 
 
 def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:

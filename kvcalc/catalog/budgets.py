@@ -107,7 +107,7 @@ def _limits(table: object, where: str) -> Limits:
     except ValidationError as error:
         first = error.errors()[0]
         raise KvcalcError(
-            f"{where}: limit {first['loc'][0]} = {first['input']!r}: {first['msg']}", hint="fix the value"
+            f"{where}: limit {'.'.join(map(str, first['loc']))} {first['msg']}", hint="fix the value"
         ) from None
     if not limits.given:
         raise KvcalcError(f"{where}: no limits", hint="set at least one, such as fits = true")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import count, tokens
@@ -18,7 +18,9 @@ def _seconds(value: object) -> object:
 class Limits(Frozen):
     """What must hold. None: not limited."""
 
-    fits: bool | None = None
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    fits: StrictBool | None = None
     min_sequences: Annotated[float | None, Field(alias="min-sequences", gt=0), count("min-sequences")] = None
     min_batch: Annotated[int | None, Field(alias="min-batch", gt=0), count("min-batch")] = None
     min_tokens: Annotated[int | None, Field(alias="min-tokens", gt=0), tokens("min-tokens")] = None
@@ -30,6 +32,14 @@ class Limits(Frozen):
     max_usd_per_mtok: Annotated[float | None, Field(alias="max-usd-per-mtok", gt=0)] = None
     max_gpus: Annotated[int | None, Field(alias="max-gpus", gt=0)] = None
     judge: Literal["high", "value", "bound"] = "high"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _yes_is_no_number(cls, values: Any) -> Any:
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if isinstance(value, bool) and name != "fits":
+                raise ValueError(f"{name} = {str(value).lower()} is not a number")
+        return values
 
     @property
     def given(self) -> dict[str, float | bool]:
