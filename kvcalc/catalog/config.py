@@ -42,11 +42,11 @@ def read_config(
     """
     root = Keys(config)
     family = root.text("model_type") or ""
+    _refuse(root, family)
     keys, model_type = text_decoder(root, family)
     traits = traits_of(model_type)
     keys = view(_flat(keys.with_defaults({**defaults_of(model_type), **traits.defaults})), traits.keys)
-    if traits.refuse and switch(keys, traits.refuse_if):
-        raise KvcalcError(f"kvcalc does not count {model_type}: {traits.refuse}", hint="describe it in a TOML card")
+    _refuse(keys, model_type)
     hidden = keys.need("hidden_size", "n_embd", "d_model", "dim", "model_dim", "embedding_dim")
     vocab = keys.need("vocab_size", "padded_vocab_size")
     tied = _tied(root, keys, family)
@@ -74,6 +74,13 @@ def read_config(
     model = model.model_copy(update={"rope_dim": rotary_width(keys, model.groups)})
     refuse_unread(keys, {*traits.understood, *defaults_of(model_type), *defaults_of(family)})
     return apply_quantization(model, config, hf_quant_config)
+
+
+def _refuse(keys: Keys, model_type: str) -> None:
+    """Architectures that are known not to be counted: a wrong number would be worse."""
+    traits = traits_of(model_type)
+    if traits.refuse and switch(keys, traits.refuse_if):
+        raise KvcalcError(f"kvcalc does not count {model_type}: {traits.refuse}", hint="describe it in a TOML card")
 
 
 def _tied(root: Keys, keys: Keys, family: str) -> bool:

@@ -28,8 +28,16 @@ def _merged(model_type: str) -> dict[str, Any]:
 
 
 @cache
+def _refused() -> dict[str, str]:
+    text = files("kvcalc.catalog.families").joinpath("refused.toml").read_text(encoding="utf-8")
+    return {name: why for why, entry in tomllib.loads(text).items() for name in entry["types"]}
+
+
+@cache
 def traits_of(model_type: str) -> Traits:
     """The traits of a model_type; those of a plain decoder, marked unknown, where the table has none."""
+    if model_type in _refused():
+        return Traits(refuse=_refused()[model_type])
     if model_type not in _table():
         return Traits(known=False, window="said")
     return Traits.model_validate(_merged(model_type))
