@@ -238,7 +238,7 @@ class Repo:
         headers |= {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
         session = self._utils.get_session()
         url, timeout = self._url(filename), self._patience
-        if hasattr(session, "stream"):  # httpx, huggingface_hub from 1.0 on; both drop the token at another host
+        if callable(session.stream):  # httpx, huggingface_hub from 1.0 on; both drop the token at another host
             with session.stream("GET", url, headers=headers, timeout=timeout) as response:
                 return self._body(response, response.iter_bytes(), start, length)
         with session.get(url, headers=headers, timeout=timeout, stream=True) as response:
