@@ -96,9 +96,14 @@ def _whole(value: float) -> float:
 def element_bytes(dtype: str) -> float:
     """Bytes of one cached element, its group scales included.
 
-    >>> element_bytes("bf16"), element_bytes("fp8"), element_bytes("nvfp4")
-    (2, 1, 0.5625)
+    Two types, `q8_0,f16`, are those of keys and of values, which are as wide as each other: the mean.
+
+    >>> element_bytes("bf16"), element_bytes("fp8"), element_bytes("nvfp4"), element_bytes("q8_0,f16")
+    (2, 1, 0.5625, 1.53125)
     """
+    if "," in dtype:
+        key, _, value = dtype.partition(",")
+        return (element_bytes(key) + element_bytes(value)) / 2
     name = DTYPE_ALIASES.get(dtype, dtype)
     if name in _CACHE_BYTES:
         return _CACHE_BYTES[name]

@@ -39,7 +39,8 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     """
     length, dtype = length_of(model, deployment), cache_dtype(model, deployment)
     spread = deployment.decode_context_parallel_size
-    profiles = [cache_profile(model, dtype, layout=deployment.layout, layers=stage) for stage in stages]
+    state = None if deployment.mamba_ssm_cache_dtype == "auto" else deployment.mamba_ssm_cache_dtype
+    profiles = [cache_profile(model, dtype, state, deployment.layout, stage) for stage in stages]
     fullest = max(profiles, key=lambda profile: profile.stored(length or 1))
     pool = IdealPool(
         num_blocks=pool_bytes, block_bytes=1, groups=_groups(fullest, spread), profile=fullest, spread=spread

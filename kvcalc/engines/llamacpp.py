@@ -9,6 +9,7 @@ from math import ceil
 
 from kvcalc.counting.cache import element_bytes
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
+from kvcalc.engines.dtypes import asked_dtype
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, LatentAttention, Mixer, ModelSpec, Recurrent
@@ -42,8 +43,8 @@ def cache_types(deployment: Deployment) -> tuple[str, str]:
     """The types of keys and of values: `q8_0`, or `q8_0,f16` for both apart; f16 where nothing is said."""
     if deployment.kv_cache_dtype == "auto":
         return "f16", "f16"
-    key, _, value = deployment.kv_cache_dtype.partition(",")
-    return key.strip(), (value or key).strip()
+    key, _, value = asked_dtype(deployment).partition(",")
+    return key, value or key
 
 
 def row_bytes(mixer: Mixer, types: tuple[str, str]) -> int:

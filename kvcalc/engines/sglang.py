@@ -142,6 +142,18 @@ def states_per_request(deployment: Deployment) -> int:
     return 1 if deployment.enable_prefix_caching is False else STATES_KEPT
 
 
+def max_running_requests(held: Capacity, deployment: Deployment) -> int:
+    """Requests that the scheduler admits at once on one replica, where nothing is asked for.
+
+    512 for each whole-length request that fits, within 2,048 and 4,096; never more than half the slots are tokens of,
+    nor than the states allow.
+    """
+    tokens, length = held.kv_cache_size_tokens or 0, held.max_model_len or 1
+    asked = deployment.max_num_seqs or max(2048, min(4096, tokens * 512 // length))
+    states = [pool.num_blocks // states_per_request(deployment) for pool in held.pools if pool.name == "state"]
+    return min([asked, *([tokens // 2] if held.kv_cache_size_tokens is not None else []), *states])
+
+
 def _state_slots(pool_bytes: int, state: int, deployment: Deployment, has_cache: bool) -> tuple[int, int]:
     """Slots, and the bytes they take: one row more is padding, and drafts keep a state for each drafted token."""
     budget = Fraction(pool_bytes) * STATE_SHARE / (1 + STATE_SHARE) if has_cache else Fraction(pool_bytes)

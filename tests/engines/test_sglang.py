@@ -4,7 +4,7 @@ import pytest
 from engines.models import GEMMA_3_27B, QWEN3_5_9B, QWEN3_5_27B, gqa, latent, mamba2, model
 
 from kvcalc.engines import capacity
-from kvcalc.engines.sglang import cells, state_bytes
+from kvcalc.engines.sglang import cells, max_running_requests, state_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec, Recurrent
 from kvcalc.units import GIB
@@ -90,3 +90,12 @@ def test_states_and_three_for_each_request() -> None:
 def test_a_page_is_a_token_but_for_sparse_attention() -> None:
     assert capacity(GEMMA_3_27B, sglang(), GIB).block_size == 1
     assert capacity(model((61, latent(index=True))), sglang(), GIB).block_size == 64
+
+
+def test_requests_that_run_at_once() -> None:
+    # resolve_max_num_reqs: 2,048 to 4,096, half the tokens, a third of the states
+    held = capacity(GEMMA_3_27B, sglang(), 60 * GIB)
+    assert max_running_requests(held, sglang()) == 2048
+    assert max_running_requests(held, sglang(max_num_seqs=64)) == 64
+    hybrid = capacity(QWEN3_5_27B, sglang(), 30 * GIB)
+    assert max_running_requests(hybrid, sglang()) == hybrid.pools[1].num_blocks // 3
