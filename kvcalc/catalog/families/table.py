@@ -6,21 +6,26 @@ from importlib.resources import files
 from typing import Any
 
 from kvcalc.catalog.families.traits import Traits
+from kvcalc.catalog.sections import find_table
 
 PARTS = ("dense", "moe", "latent", "hybrid", "older", "encoder_decoder", "multimodal")
 
 
 @cache
-def _table() -> dict[str, dict[str, Any]]:
-    table: dict[str, dict[str, Any]] = {}
-    for part in PARTS:
-        text = files("kvcalc.catalog.families").joinpath(f"{part}.toml").read_text(encoding="utf-8")
-        table.update(tomllib.loads(text))
-    return table
+def _texts() -> tuple[str, ...]:
+    folder = files("kvcalc.catalog.families")
+    return tuple(folder.joinpath(f"{part}.toml").read_text(encoding="utf-8") for part in PARTS)
+
+
+@cache
+def _entry(model_type: str) -> dict[str, Any] | None:
+    return find_table(_texts(), model_type)
 
 
 def _merged(model_type: str) -> dict[str, Any]:
-    entry = dict(_table()[model_type])
+    found = _entry(model_type)
+    assert found is not None, model_type  # the tables are the package's own
+    entry = dict(found)
     base = entry.get("like", "") or entry.get("text", "")
     more = entry.pop("more", [])  # tensors beside those of the family it is like
     merged = {**_merged(base), **entry} if base else entry
@@ -38,6 +43,6 @@ def traits_of(model_type: str) -> Traits:
     """The traits of a model_type; those of a plain decoder, marked unknown, where the table has none."""
     if model_type in _refused():
         return Traits(refuse=_refused()[model_type])
-    if model_type not in _table():
+    if _entry(model_type) is None:
         return Traits(known=False, window="said")
     return Traits.model_validate(_merged(model_type))
