@@ -101,4 +101,4 @@ def model_table(model_type: str) -> ModelTable | None:
 def tower_defaults(model_type: str) -> Mapping[str, object]:
     """What the class of a tower, or of a model that has towers, takes for the keys that a config leaves out."""
     table = tower_table(model_type) or model_table(model_type)
-    return {**_tables(("defaults",)).get(model_type, {}), **(table.defaults if table else {})}
+    return {**(_entry(("defaults",), model_type) or {}), **(table.defaults if table else {})}
