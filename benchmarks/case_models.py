@@ -11,9 +11,10 @@ from kvcalc.catalog.config import read_config
 from kvcalc.counting.cache import element_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
-from kvcalc.specs.model import Attention, LatentAttention, LayerGroup, Mixer, ModelSpec, Recurrent
+from kvcalc.specs.model import Attention, Indexer, LatentAttention, LayerGroup, Mixer, ModelSpec, Recurrent
 
 Case = dict[str, Any]
+DIVIDES_BY_ALL = 128  # query heads do not matter to a cache but must divide
 STATE_DTYPES = ("fp32", "bf16")  # a sentence does not say: the block size that the log prints decides
 
 
@@ -44,17 +45,36 @@ def candidates(case: Case, folders: Sequence[Path]) -> list[ModelSpec]:
         return [found]
     sentence = case.get("model_dims_known") or ""
     mixers = list(_mixers(sentence, str(case.get("kv_cache_dtype", "f16"))))
+    if "index" in f"{sentence} {case.get('arch')} {case.get('kv_cache_dtype')}":
+        mixers = [(count, _indexed(mixer)) for count, mixer in mixers]
     if not mixers:
         raise KvcalcError(f"neither a config nor dimensions that can be read: {sentence[:60]!r}", hint="")
     groups, start = [], 0
     for count, mixer in mixers:
         groups.append(LayerGroup(layers=tuple(range(start, start + count)), mixers=(mixer,)))
         start += count
+    drafts = [mixer for _, mixer in mixers if isinstance(mixer, Attention | LatentAttention)][-1:]
+    draft = LayerGroup(layers=tuple(range(start, start + int(case.get("mtp_layers") or 0))), mixers=tuple(drafts))
     states = STATE_DTYPES if any(isinstance(mixer, Recurrent) for _, mixer in mixers) else (None,)
     return [
-        ModelSpec(name=case["id"], family="dims", hidden=64, vocab=64, groups=tuple(groups), state_dtype=state)
+        ModelSpec(
+            name=case["id"],
+            family="dims",
+            hidden=64,
+            vocab=64,
+            groups=tuple(groups),
+            mtp=(draft,) if draft.count else (),
+            state_dtype=state,
+        )
         for state in states
     ]
+
+
+def _indexed(mixer: Mixer) -> Mixer:
+    """Sparse attention's index: 128 elements in every model that has been logged."""
+    if not isinstance(mixer, LatentAttention):
+        return mixer
+    return mixer.model_copy(update={"indexer": Indexer(heads=1, head_dim=128, top_k=2048)})
 
 
 def _number(text: str) -> int:
@@ -78,7 +98,9 @@ def _mixers(sentence: str, cache_dtype: str) -> Iterable[tuple[int, Mixer]]:
 
 
 def _attention(heads: int, width: int, values: int | None = None, window: int | None = None) -> Attention:
-    return Attention(query_heads=heads, kv_heads=heads, head_dim=width, v_head_dim=values or width, window=window)
+    return Attention(
+        query_heads=DIVIDES_BY_ALL * heads, kv_heads=heads, head_dim=width, v_head_dim=values or width, window=window
+    )
 
 
 def _rows(sentence: str, cache_dtype: str) -> Iterable[tuple[int, Mixer]]:
@@ -93,7 +115,9 @@ def _rows(sentence: str, cache_dtype: str) -> Iterable[tuple[int, Mixer]]:
     else:
         yield (
             int(match[1]),
-            LatentAttention(query_heads=1, kv_lora_rank=round(key), rope_head_dim=0, nope_head_dim=1, v_head_dim=1),
+            LatentAttention(
+                query_heads=DIVIDES_BY_ALL, kv_lora_rank=round(key), rope_head_dim=0, nope_head_dim=1, v_head_dim=1
+            ),
         )
 
 
@@ -104,7 +128,9 @@ def _latents(sentence: str) -> Iterable[tuple[int, Mixer]]:
         layers, rank, rope = (int(part) for part in match.groups())
         yield (
             layers,
-            LatentAttention(query_heads=1, kv_lora_rank=rank, rope_head_dim=rope, nope_head_dim=1, v_head_dim=1),
+            LatentAttention(
+                query_heads=DIVIDES_BY_ALL, kv_lora_rank=rank, rope_head_dim=rope, nope_head_dim=1, v_head_dim=1
+            ),
         )
 
 
