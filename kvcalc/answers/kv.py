@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kvcalc.answers.explain import explain
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.cache import CacheProfile, cache_profile, element_bytes
-from kvcalc.engines import cache_dtype
+from kvcalc.engines import cache_dtype, capacity
 from kvcalc.formulas import cache as formulas
 from kvcalc.reports.base import Figure
 from kvcalc.reports.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
@@ -17,6 +17,7 @@ from kvcalc.specs.variants import architecture_variants
 USUAL_CONTEXTS = (2048, 8192, 32768, 131072)
 COMMON_GPUS = ("rtx-4090", "l40s", "a100-80g-sxm", "h100-sxm", "h200-sxm", "b200-sxm")
 CACHE_VARIANTS = ("fp8", "int8", "nvfp4")
+BATCHED_TOKENS = 8192
 AS_IT_IS = "as it is"
 
 
@@ -49,6 +50,7 @@ def kv(
     )
     result = KvResult(
         models=tuple(rows),
+        engine=deployment.engine,
         variants=_variants(models[0], deployment, contexts) if len(rows) == 1 else (),
         batch=batch,
         gpus=tuple(_memory(name) for name in COMMON_GPUS),
@@ -59,12 +61,21 @@ def kv(
             "kv_cache_dtype": list(cache_dtypes) or ["auto"],
             "context": sorted({point.context for row in rows for point in row.by_context}),
             "batch": batch,
+            "engine": deployment.engine,
+            "tensor_parallel_size": deployment.tensor_parallel_size,
         },
         result=result,
         figures=tuple(figures),
-        assumptions=tuple(assumptions),
+        assumptions=(*assumptions, *_in_flight(deployment)),
         sources=tuple(source for model in models for source in model.sources),
     )
+
+
+def _in_flight(deployment: Deployment) -> tuple[Assumption, ...]:
+    if deployment.engine == "ideal" or deployment.max_num_batched_tokens is not None:
+        return ()
+    why = "what a server takes on most GPUs; engines keep room for it in sliding layers"
+    return (Assumption(name="max_num_batched_tokens", value=BATCHED_TOKENS, why=why),)
 
 
 def _contexts(model: ModelSpec) -> tuple[int, ...]:
@@ -92,10 +103,24 @@ def _model(model: ModelSpec, variant: str, dtype: str, deployment: Deployment, c
         max_context=model.max_context,
         groups=_groups(profile),
         by_context=tuple(
-            KvPoint(context=context, bytes=profile.stored(context), read_bytes=profile.read(context))
+            KvPoint(
+                context=context,
+                bytes=profile.stored(context),
+                read_bytes=profile.read(context),
+                engine_bytes_per_gpu=_set_aside(model, dtype, deployment, context),
+            )
             for context in contexts
         ),
     )
+
+
+def _set_aside(model: ModelSpec, dtype: str, deployment: Deployment, context: int) -> int | None:
+    """What the engine keeps free on each GPU for one sequence of this length; None: `ideal` keeps nothing else."""
+    if deployment.engine == "ideal":
+        return None
+    tokens = deployment.max_num_batched_tokens or BATCHED_TOKENS
+    asked = {"kv_cache_dtype": dtype, "max_num_batched_tokens": tokens, "max_model_len": context}
+    return capacity(model, deployment.model_copy(update=asked), 0).needed_bytes(context)
 
 
 def _groups(profile: CacheProfile) -> tuple[KvGroup, ...]:

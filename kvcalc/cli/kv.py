@@ -1,16 +1,14 @@
 """`kvcalc kv`."""
 
-from kvcalc.cli.flags import ENGINE, NUMBERS, OUTPUT, WORKLOAD
+from kvcalc.cli.flags import ENGINE, LAYOUT, NUMBERS, OUTPUT, WORKLOAD
 from kvcalc.cli.options import Flags, ModelsArgument, takes
 from kvcalc.cli.output import Output
 
-_CACHE = tuple(
-    flag for flag in (*NUMBERS, *ENGINE) if flag.field in ("kv_cache_dtype", "mamba_ssm_cache_dtype", "dtype")
-)
+_CACHE = tuple(flag for flag in NUMBERS if flag.field != "quantization")
 _WHERE = tuple(flag for flag in WORKLOAD if flag.field in ("context", "batch"))
 
 
-@takes(_CACHE, _WHERE, OUTPUT, repeated=frozenset({"context", "kv_cache_dtype"}))
+@takes(_CACHE, _WHERE, ENGINE, LAYOUT, OUTPUT, repeated=frozenset({"context", "kv_cache_dtype"}))
 def command(models: ModelsArgument, flags: Flags) -> None:
     """What one token and one sequence of cache cost, by kind of layer and by context.
 
@@ -18,6 +16,7 @@ def command(models: ModelsArgument, flags: Flags) -> None:
       kvcalc kv llama-3-8b
       kvcalc kv llama-3-8b gemma-3-27b deepseek-v3 --context 128K
       kvcalc kv llama-2-7b --context 4096 --batch 32
+      kvcalc kv gpt-oss-120b --engine vllm        what the engine sets aside for it
       kvcalc kv qwen3-next-80b --kv-cache-dtype bf16 --kv-cache-dtype fp8
     """
     output = Output(flags)
@@ -33,7 +32,7 @@ def command(models: ModelsArgument, flags: Flags) -> None:
     report = kv(
         [question.model for question in questions],
         questions[0].deployment,
-        contexts=tuple(dict.fromkeys(c for c in contexts if c is not None)),
+        contexts=tuple(sorted({c for c in contexts if c is not None})),
         batch=questions[0].workload.batch or 1,
         cache_dtypes=tuple(dict.fromkeys(dtypes)),
     )

@@ -21,6 +21,7 @@ class KvPoint(Frozen):
     context: int
     bytes: float
     read_bytes: float
+    engine_bytes_per_gpu: int | None = None  # what the engine sets aside for it: blocks, padding, tokens in flight
 
 
 class KvModel(Frozen):
@@ -46,6 +47,7 @@ class GpuMemory(Frozen):
 
 class KvResult(Frozen):
     models: tuple[KvModel, ...]
+    engine: str
     variants: tuple[KvModel, ...]  # of a single model: the same with other caches
     batch: int
     gpus: tuple[GpuMemory, ...]

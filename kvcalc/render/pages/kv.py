@@ -15,6 +15,8 @@ def page(report: KvReport) -> Page:
     else:
         blocks.append(_overview(result.models))
     blocks.append(_curve(result.models, result.batch))
+    if result.engine != "ideal":
+        blocks.append(_set_aside(result.models, result.engine))
     if result.variants:
         blocks.append(_variants(result.models[0], result.variants))
     blocks.append(_beside_gpus(report))
@@ -90,6 +92,24 @@ def _curve(models: tuple[KvModel, ...], batch: int) -> Table:
     )
 
 
+def _set_aside(models: tuple[KvModel, ...], engine: str) -> Table:
+    """The engine's blocks, padding and reservations beside the mathematics."""
+    return Table(
+        title=f"Set aside by {engine} for one sequence, on each GPU",
+        columns=("context", *(_label(model, models) for model in models)),
+        rows=tuple(
+            (
+                format_count(context),
+                *(
+                    next((format_bytes(p.engine_bytes_per_gpu or 0) for p in m.by_context if p.context == context), "–")
+                    for m in models
+                ),
+            )
+            for context in sorted({point.context for model in models for point in model.by_context})
+        ),
+    )
+
+
 def _label(model: KvModel, models: tuple[KvModel, ...]) -> str:
     alone = sum(other.name == model.name for other in models) == 1
     return model.name if alone else f"{model.name} {model.cache_dtype}"
@@ -141,6 +161,7 @@ def rows(report: KvReport) -> list[dict[str, Any]]:
             "context": point.context,
             "bytes": point.bytes,
             "read_bytes": point.read_bytes,
+            "engine_bytes_per_gpu": point.engine_bytes_per_gpu,
         }
         for model in (*report.result.models, *report.result.variants)
         for point in model.by_context
