@@ -5,7 +5,8 @@ from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.weights import mtp_weight_bytes, stored_bytes, weight_bytes
 from kvcalc.engines import ideal, llamacpp, sglang, trtllm, vllm
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.dtypes import cache_dtype, engine_dtype
+from kvcalc.engines.dtypes import cache_dtype as asked_cache_dtype
+from kvcalc.engines.dtypes import engine_dtype
 from kvcalc.engines.memory_loaded import loaded_weight_extra
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment, Layout
@@ -29,6 +30,13 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
     if deployment.engine == "trtllm":
         return trtllm.capacity(model, deployment, pool_bytes, stages)
     return llamacpp.capacity(model, deployment, pool_bytes, stages)
+
+
+def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
+    """The cache's element type under this engine: as asked, else as the checkpoint says, else as the engine does."""
+    if deployment.engine == "vllm":
+        return vllm.planned_dtype(model, deployment)
+    return asked_cache_dtype(model, deployment)
 
 
 def loaded_weight_bytes(model: ModelSpec, deployment: Deployment) -> int:

@@ -56,7 +56,7 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list
     mixers = [_as_planned(mixer, rules) for _, mixer in every]
     for mixer in mixers:
         refuse_unserved(mixer)
-    dtype, model_dtype = _cache_dtype(model, deployment, rules), engine_dtype(model, deployment)
+    dtype, model_dtype = planned_dtype(model, deployment), engine_dtype(model, deployment)
     tp = deployment.tensor_parallel_size
     recurrent = [mixer for mixer in mixers if isinstance(mixer, Recurrent)]
     state = max((state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
@@ -75,11 +75,9 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list
 def _pages(mixer: Mixer, dtype: str, tp: int, block: int) -> list[Page]:
     if isinstance(mixer, Recurrent):
         return []  # its page depends on everyone else's
-    return (
-        compressed_pages(mixer, dtype)
-        if isinstance(mixer, CompressedAttention)
-        else mixer_pages(mixer, dtype, tp, block)
-    )
+    if isinstance(mixer, CompressedAttention):
+        return compressed_pages(mixer, dtype)
+    return mixer_pages(mixer, dtype, tp, block)
 
 
 def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
@@ -88,14 +86,13 @@ def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
     return mixer
 
 
-def _cache_dtype(model: ModelSpec, deployment: Deployment, rules: Rules) -> str:
-    """`auto` is fp8 for compressed attention, and was for sparse latents."""
+def planned_dtype(model: ModelSpec, deployment: Deployment) -> str:
+    """The cache's type: `auto` is packed fp8 for compressed attention, and was for sparse latents."""
     mixers = [mixer for group in model.groups for mixer in group.mixers]
     sparse = any(isinstance(mixer, LatentAttention) and mixer.indexer for mixer in mixers)
     compressed = any(isinstance(mixer, CompressedAttention) for mixer in mixers)
-    if deployment.kv_cache_dtype == "auto" and (compressed or (sparse and rules.sparse_latent_is_fp8)):
-        return "fp8_ds_mla"
-    return cache_dtype(model, deployment)
+    fp8 = compressed or (sparse and rules_of(deployment.engine_version).sparse_latent_is_fp8)
+    return "fp8_ds_mla" if fp8 and deployment.kv_cache_dtype == "auto" else cache_dtype(model, deployment)
 
 
 def _block_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
@@ -127,4 +124,4 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
     return Group.model_validate(fields)
 
 
-__all__ = ["Page", "capacity", "in_flight_tokens", "model_layers"]
+__all__ = ["capacity", "model_layers", "planned_dtype"]
