@@ -14,7 +14,7 @@ _LEFT_OUT = re.compile(
     r"|\w*(_eps|_epsilon|dropout|_pdrop|_coef|_coeff|_loss|_jitter_noise|softcapping|_temperature)"
     r"|\w*(initializer|dropout|rope_theta)\w*"
     r"|(embedding|residual|attention|lm_head|ssm_in|ssm_out|key)_multiplier|(mlp|ssm)_multipliers"
-    r"|architectures|transformers_version|auto_map|torchscript|use_cache|pretraining_tp|problem_type|id2label|label2id"
+    r"|architectures|auto_map|torchscript|use_cache|pretraining_tp|problem_type|id2label|label2id"
     r"|output_attentions|output_hidden_states|output_router_logits|return_dict|pruned_heads|gradient_checkpointing"
     r"|task_specific_params|chunk_size_feed_forward|temperature|top_p|repetition_penalty|length_penalty|num_beams"
     r"|max_length|min_length|do_sample|early_stopping|routed_scaling_factor|scoring_func|topk_method|norm_topk_prob"

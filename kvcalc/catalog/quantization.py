@@ -4,14 +4,14 @@ The scheme says a format for each module; layers that differ in it become groups
 says of its cache is kept too: engines honour it when asked for `auto`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kvcalc.catalog import quantization_groups as groups
 from kvcalc.catalog import quantization_schemes as schemes
 from kvcalc.catalog.keys import Keys
 from kvcalc.catalog.quantization_schemes import Module, Place, Scheme
 from kvcalc.specs.formats import BF16, PLAIN, WeightFormat
-from kvcalc.specs.model import LayerGroup, ModelSpec, Tensor
+from kvcalc.specs.model import LayerGroup, Mixer, ModelSpec, Tensor
 
 Json = Mapping[str, object]
 METHODS: dict[str, Callable[[Keys], Scheme]] = {
@@ -40,7 +40,7 @@ def apply_quantization(model: ModelSpec, config: Json, hf_quant_config: Json | N
     Raises:
         KvcalcError: an unknown scheme or algorithm (named), or a value of the wrong type.
     """
-    plain = in_dtype(model, model.dtype)
+    plain = in_dtype(_as_written(model, config), model.dtype)
     keys = find_quantization(config, hf_quant_config)
     if keys is None:
         return plain
@@ -104,6 +104,23 @@ def in_dtype(model: ModelSpec, dtype: str) -> ModelSpec:
     if form == BF16:
         return model
     return cover(model, Scheme(dtype, lambda module: form if module.tensor.format == BF16 else None))
+
+
+def _mixers(model: ModelSpec) -> Iterator[Mixer]:
+    return (mixer for group in model.groups for mixer in group.mixers)
+
+
+def _as_written(model: ModelSpec, config: Json) -> ModelSpec:
+    """Decays of gated delta nets (`A_log`) in the model's dtype where a release of transformers wrote the checkpoint.
+
+    Development versions kept them in fp32 where the state is. Published bytes show both: Qwen3.5-122B (4.57.0.dev0)
+    has them in fp32, Qwen3.6-27B and 35B have not.
+    """
+    version = config.get("transformers_version")
+    deltas = any(mixer.kind == "recurrent" and mixer.family == "gated_delta_net" for mixer in _mixers(model))
+    if not deltas or not isinstance(version, str) or ".dev" in version:
+        return model
+    return cover(model, Scheme("", lambda module: BF16 if module.path.endswith(".linear_attn.A_log") else None))
 
 
 def cover(model: ModelSpec, scheme: Scheme) -> ModelSpec:
