@@ -15,6 +15,7 @@ from kvcalc.counting.operators import step_operators
 from kvcalc.counting.params import total_parameters
 from kvcalc.formulas.prefill import mixed_step_bytes, prefill_flops
 from kvcalc.formulas.step import compute_time, memory_time
+from kvcalc.specs.model import MoeMlp
 from kvcalc.timing.estimate import (
     KernelSums,
     engine_time,
@@ -142,3 +143,19 @@ def _carried(deployed: Deployed, step: Step, plain: KernelSums, mixed: KernelSum
 
 def _none(value: Quantity) -> bool:
     return not hasattr(value, "__array__") and value == 0
+
+
+def kernel_time(deployed: Deployed, step: Step) -> Quantity:
+    """Seconds of a pass without what an engine adds once a step or for each sequence; the bound with `ideal`."""
+    if deployed.deployment.engine == "ideal":
+        return timed(deployed, step).bound_s
+    sums, profile = kernel_sums(operators_of_pass(deployed, step), deployed.machine), deployed.machine.profile
+    return sums.total_s(profile) + profile.layer_s * sums.layers
+
+
+def engine_share(deployed: Deployed, sequences: Quantity) -> Quantity:
+    """Seconds that the engine adds to a step of so many sequences: nothing with `ideal`."""
+    if deployed.deployment.engine == "ideal":
+        return 0.0
+    routed = any(isinstance(group.mlp, MoeMlp) for group in deployed.model.groups)
+    return engine_time(deployed.machine.profile, sequences, 0, routed)

@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": "The same question over several values of any flag, ranked.",
     "curve": "Throughput against speed per user, over batch or context.",
     "check": "Do the deployments in a budget file still meet their limits.",
+    "speculate": "Speculative decoding: tokens per pass, speed-up, where it stops paying.",
     "prefill": "Time to first token, chunks, the spike, transfers, preemption.",
     "diagnose": "An engine's start-up log: where the memory went, what to change.",
     "models": "The model cards: parameters, weights, cache, and their sources.",

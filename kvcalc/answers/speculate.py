@@ -1,0 +1,325 @@
+"""`kvcalc speculate`: tokens per pass, speed-up, the best draft length, and how the gain shrinks with the batch."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.explain import explain
+from kvcalc.answers.question import Question, stored_as
+from kvcalc.answers.speculate_acceptance import Acceptance, break_even, from_files, from_lengths, from_rates
+from kvcalc.answers.speculate_draft import Drafter, Tree, drafter, usual_acceptance
+from kvcalc.answers.speculate_memory import deploy_draft, draft_memory
+from kvcalc.answers.speculate_round import Rounds
+from kvcalc.errors import KvcalcError
+from kvcalc.formulas import speculative as formulas
+from kvcalc.formulas.cost import usd_per_million_tokens
+from kvcalc.reports.base import Figure
+from kvcalc.reports.speculate import AtCapacity, BatchRow, GammaRow, SpeculateReport, SpeculateResult
+from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.deployment import count, number
+from kvcalc.timing.estimate import assumptions as timing_assumptions
+from kvcalc.units import parse_count, parse_number
+
+SHOWN_GAMMAS = 8
+LARGEST_BATCH = 2**16
+BATCHES = tuple(2**i for i in range(11))
+
+
+def _each(parse: Any, flag: str) -> BeforeValidator:
+    def convert(values: Any) -> Any:
+        return tuple(parse(value, flag) if isinstance(value, str) else value for value in values)
+
+    return BeforeValidator(convert)
+
+
+Rate = Annotated[float, Field(ge=0, le=1)]
+Width = Annotated[int, Field(ge=1, le=1024)]
+
+
+class SpeculateSettings(Frozen):
+    """What `speculate` takes beside the flags of every command."""
+
+    draft: str | None = None
+    draft_cost: Annotated[float | None, Field(ge=0, le=1000), number("--draft-cost")] = None
+    draft_quantization: str | None = None
+    gamma: Annotated[int | None, Field(ge=1, le=64), count("--gamma")] = None
+    acceptance: Annotated[tuple[Rate, ...], _each(parse_number, "--acceptance")] = ()
+    decay: Annotated[float, Field(gt=0, le=1), number("--decay")] = 1.0
+    accepted_length: tuple[str, ...] = ()  # "3.1", or "4:3.1": measured with 4 draft tokens
+    target_probs: str | None = None
+    draft_probs: str | None = None
+    tree_width: Annotated[tuple[Width, ...], Field(max_length=16), _each(parse_count, "--tree-width")] = ()
+    tree_nodes: Annotated[int | None, Field(ge=1, le=4096), count("--tree-nodes")] = None
+
+
+def speculate(question: Question, settings: SpeculateSettings | None = None) -> SpeculateReport:
+    """What drafting is worth on this deployment, at `--batch` (1 unless given) and by batch."""
+    settings = settings or SpeculateSettings()
+    plain = question.deployment.model_copy(update={"num_speculative_tokens": 0})
+    target = Deployed(question.model_copy(update={"deployment": plain}))
+    point = target.operating_point()
+    batch, context = question.workload.batch or 1, point.mean_context
+    found, assumed = _drafter(target, settings)
+    draft, placed = deploy_draft(target, found)
+    gamma = settings.gamma or question.deployment.num_speculative_tokens or None
+    acceptance, usual = _acceptance(target, found, settings, gamma)
+    rounds = Rounds(target, draft, found, acceptance, context)
+    if gamma is not None and gamma > rounds.longest:
+        raise KvcalcError(
+            f"--gamma {gamma} is beyond the {rounds.longest} positions that acceptance or tree is given for",
+            hint="give a value for each position, or one with --decay",
+        )
+    best = rounds.best(batch)
+    result = _result(rounds, batch, best if gamma is None else gamma, best, point.context)
+    return SpeculateReport(
+        inputs={
+            "model": target.model.name,
+            "gpu": target.gpu.name,
+            **target.deployment.model_dump(mode="json"),
+            "kv_cache_dtype": target.cache_dtype,
+            "batch": batch,
+            "context": context,
+            **settings.model_dump(mode="json"),
+            "gamma": result.gamma,
+            "draft": found.name,
+        },
+        result=result,
+        figures=_working(rounds, result),
+        assumptions=(
+            *question.assumptions,
+            *target.assumptions,
+            *assumed,
+            *placed,
+            *usual,
+            *(() if target.deployment.engine == "ideal" else timing_assumptions(target.machine)),
+        ),
+        sources=(
+            *target.model.sources,
+            *(found.model.sources if found.kind == "model" and found.model else ()),
+            *target.gpu.sources.values(),
+        ),
+        warnings=point.warnings,
+    )
+
+
+def _drafter(target: Deployed, settings: SpeculateSettings) -> tuple[Drafter, tuple[Assumption, ...]]:
+    if settings.tree_width and settings.tree_nodes:
+        raise KvcalcError("--tree-width and --tree-nodes both shape the tree", hint="give one of the two")
+    tree = Tree(widths=settings.tree_width, nodes=settings.tree_nodes)
+    found = drafter(target.model, settings.draft, settings.draft_cost, tree)
+    if settings.draft_quantization and found.model is not None:
+        asked = target.deployment.model_copy(update={"quantization": settings.draft_quantization, "dtype": "auto"})
+        stored = stored_as(found.model, asked)
+        found = found.model_copy(update={"model": stored, "own": stored if found.own is found.model else found.own})
+    return found, found.assumptions
+
+
+def _acceptance(
+    target: Deployed, found: Drafter, settings: SpeculateSettings, gamma: int | None
+) -> tuple[Acceptance, tuple[Assumption, ...]]:
+    """From the one thing that was given; else what such a draft usually reaches, as a listed assumption."""
+    files = settings.target_probs is not None or settings.draft_probs is not None
+    if bool(settings.acceptance) + bool(settings.accepted_length) + files > 1:
+        raise KvcalcError(
+            "acceptance is given in several ways",
+            hint="give one: --acceptance, --accepted-length, or --target-probs with --draft-probs",
+        )
+    of_level = found.tree.nodes is not None
+    if settings.acceptance:
+        given = from_rates(settings.acceptance, settings.decay)
+        return given.model_copy(update={"of_level": of_level}), ()
+    if settings.accepted_length:
+        return from_lengths(_lengths(settings, gamma or found.depth), _given_decay(settings)), ()
+    if files:
+        if settings.target_probs is None or settings.draft_probs is None:
+            raise KvcalcError("acceptance needs both distributions", hint="give --target-probs and --draft-probs")
+        given = from_files(settings.target_probs, settings.draft_probs)
+        return given.model_copy(update={"decay": settings.decay, "of_level": of_level}), ()
+    taken, why = usual_acceptance(target.model, found)
+    return taken, (why,)
+
+
+def _given_decay(settings: SpeculateSettings) -> float | None:
+    return settings.decay if settings.decay != 1 else None
+
+
+def _lengths(settings: SpeculateSettings, gamma: int | None) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for text in settings.accepted_length:
+        at, colon, length = text.rpartition(":")
+        where = parse_count(at, "--accepted-length") if colon else gamma
+        if where is None or not 1 <= where <= 64:
+            raise KvcalcError(
+                f"--accepted-length {text[:40]}: with how many draft tokens?", hint="write GAMMA:LENGTH, such as 4:3.1"
+            )
+        found[where] = parse_number(length, "--accepted-length")
+    return found
+
+
+def _result(rounds: Rounds, batch: int, gamma: int, best: int, context: int) -> SpeculateResult:
+    target, acceptance = rounds.target, rounds.acceptance
+    at = rounds.at(batch, gamma)
+    replicas = target.deployment.data_parallel_size
+    memory = draft_memory(target, rounds.draft, rounds.drafter, context, gamma)
+    last = max(SHOWN_GAMMAS, gamma, best)
+    speed, plain_speed = replicas * batch / at.tpot_s, replicas * batch / at.plain_s
+    return SpeculateResult(
+        model=target.model.name,
+        gpu=target.gpu.title,
+        gpus=target.deployment.gpus,
+        engine=target.deployment.engine,
+        draft=rounds.drafter.name,
+        batch=batch,
+        context=rounds.context,
+        gamma=gamma,
+        tokens_per_pass=at.tokens,
+        speedup=at.speedup,
+        best_gamma=best,
+        acceptance_rate=acceptance.rate,
+        decay=acceptance.decay,
+        acceptance=acceptance.positions,
+        draft_cost_ratio=rounds.draft_pass_s(batch) / at.plain_s,
+        verify_cost_ratio=at.verify_s / at.plain_s,
+        plain_step_s=at.plain_s,
+        verify_s=at.verify_s,
+        draft_s=at.draft_s,
+        engine_s=at.engine_s,
+        tpot_s=at.tpot_s,
+        output_tokens_per_s=speed,
+        usd_per_million_output_tokens=_usd(target, speed),
+        plain_output_tokens_per_s=plain_speed,
+        plain_usd_per_million_output_tokens=_usd(target, plain_speed),
+        by_gamma=tuple(_gamma_row(rounds, batch, n) for n in range(1, min(last, rounds.longest) + 1)),
+        by_batch=_by_batch(rounds, gamma, batch, memory.max_batch),
+        stops_paying_at_batch=_stops(rounds, gamma),
+        pays_from_acceptance=_pays_from(rounds, batch, gamma),
+        memory=memory,
+        at_capacity=_at_capacity(rounds, gamma, memory.max_batch, memory.max_batch_without),
+    )
+
+
+def _usd(target: Deployed, tokens_per_s: float) -> float | None:
+    price = target.price
+    if price is None:
+        return None
+    return usd_per_million_tokens(price.median_usd_per_hour, target.deployment.gpus, tokens_per_s)
+
+
+def _gamma_row(rounds: Rounds, batch: int, gamma: int) -> GammaRow:
+    at = rounds.at(batch, gamma)
+    return GammaRow(
+        gamma=gamma,
+        drafted_tokens=rounds.drafter.tree.drafted(gamma),
+        tokens_per_pass=at.tokens,
+        verify_s=at.verify_s,
+        draft_s=at.draft_s,
+        speedup=at.speedup,
+    )
+
+
+def _by_batch(rounds: Rounds, gamma: int, asked: int, largest: int | None) -> tuple[BatchRow, ...]:
+    """Powers of two, the batch that was asked for, and the largest that fits."""
+    batches = sorted({*BATCHES, asked, *([largest] if largest else [])})
+    return tuple(_batch_row(rounds, gamma or 1, batch, largest) for batch in batches)
+
+
+def _batch_row(rounds: Rounds, gamma: int, batch: int, largest: int | None) -> BatchRow:
+    at, best = rounds.at(batch, gamma), rounds.best(batch)
+    return BatchRow(
+        batch=batch,
+        speedup=at.speedup,
+        verify_rows=int(formulas.verify_rows(batch, rounds.drafter.tree.drafted(gamma))),
+        verify_cost_ratio=at.verify_s / at.plain_s,
+        tpot_s=at.tpot_s,
+        plain_tpot_s=at.plain_s,
+        output_tokens_per_s=rounds.target.deployment.data_parallel_size * batch / at.tpot_s,
+        best_gamma=best,
+        best_speedup=rounds.at(batch, best).speedup,
+        fits=largest is None or batch <= largest,
+    )
+
+
+def _stops(rounds: Rounds, gamma: int) -> int | None:
+    """The batch from which on a round gains nothing. Of a mixture of experts the gain may dip and rise before."""
+    import numpy as np
+
+    batches = np.array([2.0**i for i in range(LARGEST_BATCH.bit_length())])
+    paying = [int(b) for b, s in zip(batches, rounds.at(batches, gamma or 1).speedup, strict=True) if s > 1]
+    if not paying:
+        return 1
+    low, high = max(paying), 2 * max(paying)
+    if high > LARGEST_BATCH:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if rounds.at(middle, gamma or 1).speedup > 1 else (low, middle)
+    return high
+
+
+def _pays_from(rounds: Rounds, batch: int, gamma: int) -> float | None:
+    at, levels = rounds.at(batch, gamma or 1), rounds.drafter.tree.levels(gamma or 1)
+    given = rounds.acceptance
+
+    def speedup(rate: float) -> float:
+        other = given.model_copy(update={"rate": rate, "positions": ()})
+        return float(other.tokens_per_pass(levels) * at.plain_s / at.round_s)
+
+    return break_even(speedup)
+
+
+def _at_capacity(rounds: Rounds, gamma: int, fitting: int | None, without: int | None) -> AtCapacity | None:
+    admitted = rounds.target.max_num_seqs
+    if not fitting or not without:
+        return None
+    with_draft, alone = (min(n, admitted) if admitted else n for n in (fitting, without))
+    replicas = rounds.target.deployment.data_parallel_size
+    plain = replicas * alone / rounds.plain_s(alone)
+    drafted = replicas * with_draft / rounds.at(with_draft, gamma or 1).tpot_s
+    return AtCapacity(
+        plain_batch=alone,
+        plain_output_tokens_per_s=plain,
+        batch=with_draft,
+        output_tokens_per_s=drafted,
+        gain=drafted / plain,
+    )
+
+
+def _working(rounds: Rounds, result: SpeculateResult) -> tuple[Figure, ...]:
+    """Tokens of a pass, the two cost ratios, and the speed-up from them."""
+    acceptance, levels = rounds.acceptance, rounds.drafter.tree.levels(result.gamma)
+    uniform = not acceptance.positions and (acceptance.of_level or all(width == 1 for width in levels))
+    figures = []
+    if uniform:
+        figures.append(
+            explain(
+                formulas.tokens_per_pass,
+                name="tokens per pass",
+                alpha=acceptance.rate,
+                gamma=result.gamma,
+                decay=acceptance.decay,
+            )
+        )
+    if rounds.drafter.kind != "lookup":
+        figures.append(
+            explain(
+                formulas.draft_cost_ratio,
+                name="draft cost ratio",
+                draft_step_time_s=result.draft_cost_ratio * result.plain_step_s,
+                target_step_time_s=result.plain_step_s,
+            )
+        )
+    passes = rounds.drafter.passes(result.gamma)
+    each = (result.draft_s + result.engine_s) / result.plain_step_s / passes if passes else 0.0
+    engine = 0.0 if passes else result.engine_s / result.plain_step_s
+    figures.append(
+        explain(
+            formulas.speculative_speedup,
+            name="speed-up",
+            tokens_per_pass=result.tokens_per_pass,
+            gamma=passes,
+            draft_cost_ratio=each,
+            verify_cost_ratio=result.verify_cost_ratio + engine,
+        )
+    )
+    return tuple(figures)

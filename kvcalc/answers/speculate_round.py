@@ -1,0 +1,145 @@
+"""One speculative round: the draft's passes, the target's check, and what the engine does between them.
+
+    speed-up = tokens of a pass · plain step / (check + draft passes + engine)
+
+The check is a real pass: B (γ + 1) rows, the experts that they wake, the cache read once for all rows of a sequence. At
+small batches it costs little more than a plain step; where rows turn it compute-bound, each rejected token costs.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.passes import engine_share, kernel_time
+from kvcalc.answers.speculate_acceptance import Acceptance
+from kvcalc.answers.speculate_draft import Drafter
+from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.operator import Step
+from kvcalc.specs.base import Frozen
+from kvcalc.timing.profile import version_key
+
+
+class Overheads(Frozen):
+    """What an engine adds to a round; see speculation.toml."""
+
+    draft_pass_s: float = 0.0
+    round_s: float = 0.0
+    rank_pass_s: float = 0.0
+    copies_rows: bool = False
+
+    @classmethod
+    def of(cls, engine: str, version: str | None) -> "Overheads":
+        """Of an engine and version; nothing for `ideal`."""
+        if engine == "ideal":
+            return cls()
+        for one in tables():
+            early = "before" not in one or (version and version_key(version) < version_key(one["before"]))
+            if one["engine"] == engine and early:
+                return cls(**{name: one[name] for name in cls.model_fields if name in one})
+        return cls.of("any", None)
+
+
+@cache
+def tables() -> tuple[dict[str, Any], ...]:
+    """The engines of speculation.toml, those of a version span before the rest."""
+    found = tomllib.loads(Path(__file__).with_name("speculation.toml").read_text(encoding="utf-8"))["engine"]
+    return tuple(sorted(found, key=lambda one: "before" not in one))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Seconds of one round and of the plain step that it competes with; of arrays where γ or the batch is one."""
+
+    tokens: Quantity  # per sequence
+    plain_s: Quantity
+    verify_s: Quantity
+    draft_s: Quantity  # all passes
+    engine_s: Quantity
+
+    @property
+    def round_s(self) -> Quantity:
+        return self.verify_s + self.draft_s + self.engine_s
+
+    @property
+    def speedup(self) -> Quantity:
+        return self.tokens * self.plain_s / self.round_s
+
+    @property
+    def tpot_s(self) -> Quantity:
+        return self.round_s / self.tokens
+
+
+class Rounds:
+    """Rounds of one target and drafter at one context."""
+
+    def __init__(
+        self, target: Deployed, draft: Deployed | None, drafter: Drafter, acceptance: Acceptance, context: int,
+        overheads: Overheads | None = None,
+    ) -> None:  # fmt: skip
+        self.target, self.draft, self.drafter = target, draft, drafter
+        self.acceptance, self.context = acceptance, context
+        deployment = target.deployment
+        self.overheads = overheads or Overheads.of(deployment.engine, deployment.engine_version)
+
+    def with_acceptance(self, acceptance: Acceptance) -> "Rounds":
+        return Rounds(self.target, self.draft, self.drafter, acceptance, self.context, self.overheads)
+
+    @property
+    def longest(self) -> int:
+        """The longest draft that acceptance and tree say anything about."""
+        widths = self.drafter.tree.widths
+        return min(self.acceptance.longest, len(widths) or self.acceptance.longest)
+
+    def plain_s(self, batch: Quantity) -> Quantity:
+        step = Step(decode=batch, context=self.context)
+        return kernel_time(self.target, step) + engine_share(self.target, batch)
+
+    def verify_s(self, batch: Quantity, rows_each: Quantity) -> Quantity:
+        if self.overheads.copies_rows:
+            step = Step(decode=batch * rows_each, context=self.context)
+        else:
+            step = Step(decode=batch, context=self.context, rows_each=rows_each)
+        return kernel_time(self.target, step) + engine_share(self.target, batch)
+
+    def draft_pass_s(self, batch: Quantity, gamma: int = 1) -> Quantity:
+        """One pass of the draft over the rows that a level brings."""
+        if self.drafter.ratio is not None:
+            return self.drafter.ratio * self.plain_s(batch)
+        if self.draft is None:
+            return 0.0 * batch
+        step = Step(decode=batch, context=self.context, rows_each=self.drafter.tree.rows_each(gamma))
+        telling = self.overheads.rank_pass_s if self.target.deployment.tensor_parallel_size > 1 else 0.0
+        return kernel_time(self.draft, step) + self.overheads.draft_pass_s + telling
+
+    def at(self, batch: Quantity, gamma: int) -> Round:
+        """A round of `gamma` drafted levels."""
+        tree = self.drafter.tree
+        plain = self.plain_s(batch)
+        if gamma == 0:
+            return Round(1.0, plain, plain, 0.0, 0.0)
+        return Round(
+            tokens=self.acceptance.tokens_per_pass(tree.levels(gamma)),
+            plain_s=plain,
+            verify_s=self.verify_s(batch, tree.drafted(gamma) + 1),
+            draft_s=self.drafter.passes(gamma) * self.draft_pass_s(batch, gamma),
+            engine_s=self.overheads.round_s,
+        )
+
+    def best(self, batch: int) -> int:
+        """The draft length with the greatest speed-up; 0: none pays. The shortest among equals."""
+        import numpy as np
+
+        lengths = list(range(1, self.longest + 1))
+        tree, plain = self.drafter.tree, float(self.plain_s(batch))
+        tokens = [self.acceptance.tokens_per_pass(tree.levels(n)) for n in lengths]
+        verify = self.verify_s(batch, np.array([tree.drafted(n) + 1.0 for n in lengths]))
+        drafts = [
+            self.drafter.passes(n) * float(self.draft_pass_s(batch, n)) for n in (lengths if tree.widths else [1])
+        ]
+        each = drafts if tree.widths else [self.drafter.passes(n) * drafts[0] for n in lengths]
+        speedups = [t * plain / (v + d + self.overheads.round_s) for t, v, d in zip(tokens, verify, each, strict=True)]
+        top = max(range(len(lengths)), key=lambda i: (speedups[i], -i))
+        return lengths[top] if speedups[top] > 1 else 0
