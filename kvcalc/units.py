@@ -196,6 +196,15 @@ def format_count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def format_tokens(value: int) -> str:
+    """A context as it is typed: in binary thousands where it is a whole number of them.
+
+    >>> format_tokens(131072), format_tokens(8192), format_tokens(40000)
+    ('128K', '8K', '40,000')
+    """
+    return f"{value // 1024}K" if value and value % 1024 == 0 else f"{value:,}"
+
+
 def format_parameters(value: float) -> str:
     """A parameter count the way people say it.
 

@@ -109,7 +109,7 @@ def bar(share: float, width: int = BAR_WIDTH) -> str:
     """A bar of eighths.
 
     >>> bar(0.5, 4), bar(0.53, 4), bar(2.0, 4)
-    ('██', '██', '████')
+    ('██', '██▏', '████')
     """
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     full, part = divmod(eighths, 8)

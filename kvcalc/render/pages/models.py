@@ -4,7 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
 from kvcalc.reports.models import ModelReport, ModelResult, ModelRow, ModelsReport
-from kvcalc.units import format_bytes, format_count, format_parameters
+from kvcalc.units import format_bytes, format_count, format_parameters, format_tokens
 
 
 def list_page(report: ModelsReport) -> Page:
@@ -34,7 +34,7 @@ def _row(model: ModelRow) -> tuple[str, ...]:
         format_parameters(model.active_parameters),
         format_bytes(model.weight_bytes, 0),
         format_bytes(model.kv_bytes_per_token, 0) + ("*" if model.fixed_bytes_per_sequence else ""),
-        "no limit" if model.max_context is None else format_count(model.max_context),
+        "no limit" if model.max_context is None else format_tokens(model.max_context),
     )
 
 
