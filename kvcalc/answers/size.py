@@ -55,6 +55,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         fixed_bytes_per_sequence=deployed.profile.fixed_bytes,
         kv_cache_size_tokens=deployed.capacity.kv_cache_size_tokens if deployed.capacity else None,
         kv_cache_max_concurrency=deployed.capacity.max_concurrency() if deployed.capacity else None,
+        kv_cache_needed_bytes_per_gpu=deployed.capacity.needed_bytes() if deployed.capacity else None,
         max_batch=deployed.max_batch(point.context),
         memory=_memory(deployed),
         bound=speed.bound() if speed else None,

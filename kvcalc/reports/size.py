@@ -104,6 +104,7 @@ class SizeResult(Frozen):
     fixed_bytes_per_sequence: int
     kv_cache_size_tokens: int | None
     kv_cache_max_concurrency: float | None
+    kv_cache_needed_bytes_per_gpu: int | None  # what the engine sets aside for one sequence of max_model_len
     max_batch: int | None
     memory: tuple[MemoryTerm, ...]
     kv_pool_low_bytes_per_gpu: int | None = None
