@@ -22,7 +22,7 @@ KERNELS_A_LAYER = 5  # operators of a layer that a launch is charged to: four mu
 def fit_llamacpp(cases: Sequence[Case]) -> dict[str, Table]:
     """Kernel rows of llama.cpp by class of memory: a share of the bandwidth and a time a layer, from decode runs.
 
-    Its kernels are spread over more launches than the operator list has; a layer's time is divided among the five there.
+    Its kernels are more launches than the operator list has; a layer's time is divided among the five there.
     """
     from scipy.optimize import least_squares
 

@@ -1,53 +1,140 @@
-"""Refit the constants of the time estimate from case files: kernels first, engines second.
+"""Refit the constants of the time estimate from case files: kernels first, engines second, ranges last.
 
-    python benchmarks/refit.py --cases DIR            # print residuals and cross-validation
+    python benchmarks/refit.py --cases DIR            # print residuals and left-out errors by fit
     python benchmarks/refit.py --cases DIR --write    # and write the data files
 
-Kernels go to gpu_specs/kernels/, engines and ranges to kvcalc/timing/.
+Kernels go to gpu_specs/kernels/, engines and ranges to kvcalc/timing/. Set by hand and kept: how far tokens agree on
+experts, the rate of repeated cache reads, shares of kernels that no case measures alone.
 """
 
 import argparse
 import datetime
-import json
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from accuracy_time import KERNEL_KINDS, read
+from fit_engines import FITS, Tables, fitted, left_out
 from fit_llamacpp import fit_llamacpp
-from refit_kernels import fit_all, generic, sources, write
+from fit_ranges import fit_range
+from kernel_points import constants_of, five_fold, measured_seconds, shipped
+from left_out import left_out_all, shipped_tables
+from points import Point, is_rate, point_of, predict, range_kind
+from refit_kernels import fit_all, generic, rounded, sources, write
+from setting import Case, kernels_of
 
 from kvcalc.catalog.data import data_dir
+from kvcalc.catalog.kernels import forget_files
+from kvcalc.errors import KvcalcError
+from kvcalc.timing.profile import FILE as ENGINES
+from kvcalc.timing.profile import resolved
+from kvcalc.timing.ranges import FILE as RANGES
 
-HEADER = "Written by benchmarks/refit.py. Seconds, and shares of the data sheet's dense peak and bandwidth."
+KERNELS = "Written by benchmarks/refit.py. Seconds, and shares of the data sheet's dense peak and bandwidth."
+ENGINES_HEADER = """What engines add to their kernels, by engine and version. Seconds and factors.
+Written by benchmarks/refit.py, which keeps what it does not fit. `points`, `cells` (model x GPU x engine) and `error`
+(median) say what a profile's constants were fitted to."""
+RANGES_HEADER = """Where 80 % of measured times of left-out cells fall, as shares of the estimate. Written by
+benchmarks/refit.py. `coverage` is of cells that were left out of the range too."""
+# No case measures these alone; see docs/explanation/time.md.
+BY_HAND = {
+    "elementwise_share": 0.35,
+    "weight_only_share": {"8": 0.84, "4": 0.75},
+    "experts_flops_share": {"1": 0.5, "32": 0.3},
+}
+FEW_CELLS = 3  # a range of fewer cells is that of the nearest kind, or set by hand
 
 
-def read_cases(folder: Path) -> dict[str, list[dict[str, object]]]:
-    """Cases by group; those of quality 3 are left out."""
-    found = {}
-    for path in sorted(folder.glob("*.json")):
-        cases = json.loads(path.read_text(encoding="utf-8"))
-        found[path.stem] = [case for case in cases if case.get("quality") != 3]
+def fit_kernels(cases: dict[str, list[Case]], save: bool) -> None:
+    """Fit, print and write kernels."""
+    for group in sorted(KERNEL_KINDS):
+        if not cases.get(group):
+            continue
+        have, want = shipped(group, cases[group])[0], measured_seconds(cases[group])
+        kept = five_fold(group, cases[group])
+        _line(group, len(want), None, constants_of(group, cases[group]), have / want - 1, kept / want - 1)
+    if not save:
+        return
+    tables = fit_all(cases)
+    folder, date = data_dir("gpu_specs") / "kernels", datetime.date.today().isoformat()
+    measured = [case for group in KERNEL_KINDS for case in cases.get(group, ())]
+    for name, table in tables.items():
+        write(folder / f"{name}.toml", KERNELS, {"evidence": sources(measured), "date": date} | table)
+    llamacpp = list(cases.get("llamacpp_xd", ()))
+    for name, table in fit_llamacpp(llamacpp).items():
+        whole = {"evidence": sources(llamacpp), "date": date, "weight_only_share": {"8": 1.0, "4": 1.0}}
+        write(folder / f"{name}.toml", KERNELS, whole | table)
+    shared = {"evidence": "medians over the measured GPUs", "date": date} | BY_HAND
+    write(folder / "generic.toml", KERNELS, shared | generic(tables))
+    forget_files()
+    kernels_of.cache_clear()
+
+
+def points_of(cases: dict[str, list[Case]], tables: Tables) -> list[Point]:
+    found = []
+    for group in sorted(cases):
+        for case in cases[group] if not group.startswith("k_") else ():
+            try:
+                found.append(point_of(case, resolved(tables)))
+            except KvcalcError:
+                continue  # accuracy_time.py lists it
     return found
 
 
-def write_kernels(folder: Path) -> None:
-    cases = read_cases(folder)
-    tables = fit_all(cases)
-    kernels = data_dir("gpu_specs") / "kernels"
-    date = datetime.date.today().isoformat()
-    measured = [case for group in cases if group.startswith("k_") for case in cases[group]]
-    for name, table in tables.items():
-        write(kernels / f"{name}.toml", HEADER, {"evidence": sources(measured), "date": date} | table)
-    llamacpp = [case for group in cases if group.startswith("llamacpp_xd") for case in cases[group]]
-    for name, table in fit_llamacpp(llamacpp).items():
-        whole = {"evidence": sources(llamacpp), "date": date, "weight_only_share": {"8": 1.0, "4": 1.0}}
-        write(kernels / f"{name}.toml", HEADER, whole | table)
-    shared = {
-        "evidence": "medians over the measured GPUs",
-        "date": date,
-        "elementwise_share": 0.35,
-        "weight_only_share": {"8": 0.84, "4": 0.75},
-        "experts_flops_share": {"1": 0.5, "32": 0.3},
-    }
-    write(kernels / "generic.toml", HEADER, shared | generic(tables))
+def fit_engines(points: Sequence[Point], tables: Tables) -> Tables:
+    """Every fit in turn; prints what it was fitted to and how well."""
+    for fit in FITS:
+        mine = [point for point in points if fit.chosen(point)]
+        if len(mine) <= len(fit.constants):
+            continue
+        tables = fitted(fit, mine, tables)
+        want = np.array([point.measured for point in mine])
+        error = predict(mine, resolved(tables)) / want - 1
+        cells = len({point.cell for point in mine})
+        _line(fit.name, len(mine), cells, len(fit.constants), error, left_out(fit, mine, tables) / want - 1)
+        by_name = {table["name"]: table for table in tables}
+        values = {f"{one.profile}.{one.field}": by_name[one.profile][one.field] for one in fit.constants}
+        print("    " + ", ".join(f"{name} {value:.3g}" for name, value in values.items()))
+        evidence = {"points": len(mine), "cells": cells, "error": float(np.median(np.abs(error)))}
+        for name in {one.profile for one in fit.constants} & {fit.name}:
+            by_name[name] |= evidence
+        if fit.name == "serving steps":
+            by_name["serving"] |= evidence
+    return [rounded(table) for table in tables]
+
+
+def fit_ranges(points: Sequence[Point], tables: Tables, cases: dict[str, list[Case]]) -> list[dict[str, Any]]:
+    """Ranges of every kind from left-out residuals; those of too few cells stay as they are."""
+    import tomllib
+
+    kept = {table["kind"]: table for table in tomllib.loads(RANGES.read_text(encoding="utf-8"))["range"]}
+    kinds = defaultdict(list)
+    for point, have in zip(points, left_out_all(points, tables), strict=True):
+        if point.case["group"] != "papers":
+            ratio = have / point.measured if is_rate(point) else point.measured / have
+            kinds[range_kind(point)].append((float(np.log(ratio)), point.cell))
+    for group, kind in KERNEL_KINDS.items():
+        if cases.get(group):
+            ratios = np.log(measured_seconds(cases[group]) / five_fold(group, cases[group]))
+            kinds[kind] += [
+                (float(ratio), (case["gpu"], str(case["op"]), case["engine"]))
+                for ratio, case in zip(ratios, cases[group], strict=True)
+                if np.isfinite(ratio)
+            ]
+    for kind, some in sorted(kinds.items()):
+        found = fit_range(np.array([ratio for ratio, _ in some]), [cell for _, cell in some])
+        print(f"{kind:<28}{found.low:>7.2f}{found.high:>7.2f}{found.points:>7}{found.cells:>5}{found.coverage:>7.0%}")
+        if found.cells >= FEW_CELLS:
+            kept[kind] = rounded({"kind": kind} | found._asdict())
+    return [kept[kind] for kind in sorted(kept)]
+
+
+def _line(name: str, points: int, cells: int | None, constants: int, error: Any, left_out_error: Any) -> None:
+    inside = 100 * float(np.nanmedian(np.abs(error)))
+    outside = 100 * float(np.nanmedian(np.abs(left_out_error)))
+    print(f"{name:<28}{points:>7}{cells or '':>5}{constants:>5}{inside:>8.1f} %{outside:>8.1f} %")
 
 
 def main() -> None:
@@ -55,8 +142,16 @@ def main() -> None:
     parser.add_argument("--cases", type=Path, required=True, help="folder of case files")
     parser.add_argument("--write", action="store_true", help="write the data files")
     arguments = parser.parse_args()
+    cases = read(arguments.cases)
+    print(f"{'':<28}{'points':>7}{'cell':>5}{'cons':>5}{'fitted':>10}{'left out':>10}")
+    fit_kernels(cases, arguments.write)
+    points = points_of(cases, shipped_tables())
+    tables = fit_engines(points, shipped_tables())
+    print("\nRanges, of time / estimate")
+    ranges = fit_ranges(points, tables, cases)
     if arguments.write:
-        write_kernels(arguments.cases)
+        write(ENGINES, ENGINES_HEADER, {"profile": tables})
+        write(RANGES, RANGES_HEADER, {"range": ranges})
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ TABLES = {
 SHARED = ("flops_share",)  # constants that are not written for experts: one value holds for all GPUs
 LAUNCH_S = 40e-6  # a multiplication that takes longer than this with nothing to do was not in a graph
 SLOW_SHARE = 0.3  # an expert or latent kernel below this share of the bandwidth is left out of the medians
+NOTHING = 1e-12
 NOT_GENERIC = ("fp8-block",)  # measured on Blackwell alone
 
 # Not fitted: NCCL's profiles of PCIe cards at 4 and 8 GPUs contradict what static batches on the same cards imply.
@@ -70,8 +71,11 @@ def _row(form: Form, cases: Sequence[Case], gpu: str) -> dict[str, Any]:
 
 
 def rounded(row: dict[str, Any]) -> dict[str, Any]:
-    """Three significant digits: more would claim what the spread does not allow."""
-    return {key: float(f"{value:.3g}") if isinstance(value, float) else value for key, value in row.items()}
+    """Three significant digits: more would claim what the spread does not allow. A time below a picosecond is none."""
+    return {
+        key: (float(f"{value:.3g}") if abs(value) > NOTHING else 0.0) if isinstance(value, float) else value
+        for key, value in row.items()
+    }
 
 
 def generic(found: Mapping[str, Table]) -> Table:

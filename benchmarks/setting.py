@@ -11,6 +11,7 @@ from shapes import shape
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.kernels import load_kernels
 from kvcalc.counting.cache import cache_profile
+from kvcalc.counting.layout import rank_weights
 from kvcalc.counting.weights import weight_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout
@@ -86,10 +87,16 @@ class Setting:
 
     def capacity(self, tokens: float, reserved: float = RESERVED_BYTES) -> float:
         """Sequences of so many tokens that the pool of one replica holds."""
-        gpus = self.layout.tensor_parallel_size * self.layout.pipeline_parallel_size
-        pool = POOL_SHARE * (self.gpu.memory_bytes - reserved) * gpus - weight_bytes(self.model)
+        pool = POOL_SHARE * (self.gpu.memory_bytes - reserved - self._weights())
         each = cache_profile(self.model, self.cache_dtype, layout=self.layout).stored(int(tokens))
-        return max(0.0, pool / (each * self.layout.tensor_parallel_size))
+        return max(0.0, pool / each * self.layout.pipeline_parallel_size)
+
+    def _weights(self) -> float:
+        """Bytes of weights on the fullest GPU; an even share of a model that does not divide by the layout."""
+        try:
+            return rank_weights(self.model, self.layout).fullest
+        except KvcalcError:
+            return weight_bytes(self.model) / self.layout.gpus
 
 
 @cache

@@ -27,6 +27,7 @@ from kvcalc.timing.steady import (
 )
 
 Parts = Mapping[str, Any]
+PROMPT_TOKENS = 8192  # of a step
 MOST_SEQUENCES = 2048  # an engine's cap on sequences in flight where it is tuned for throughput
 SERVED = ("tpot", "ttft")
 
@@ -157,8 +158,9 @@ def _prepare_saturated(setting: Setting, profile: Profile, batch: float | None =
     """The pool holds whole requests: schedulers that never evict reserve the answer's length from the start."""
     if batch is None:
         batch = max(1.0, min(MOST_SEQUENCES, setting.capacity(setting.length)))
-    # Without stated lengths the prompts are another machine's work.
-    prefill = prefill_sums(setting, profile) if setting.output_len else KernelSums()
+    # Prompts share steps, and so the reading of weights. Without stated lengths they are another machine's work.
+    together = max(1.0, PROMPT_TOKENS / max(setting.input_len, 1))
+    prefill = prefill_sums(setting, profile, together) / together if setting.output_len else KernelSums()
     return (
         _prefix("decode", decode_sums(setting, profile, batch))
         | _prefix("prefill", prefill)
@@ -172,7 +174,7 @@ def _saturated(parts: Parts, profile: Profile) -> Any:
     return saturated_tokens_per_s(step, prefill, parts["batch"], parts["output_len"])
 
 
-# The latency limits of MLPerf Inference by scenario, seconds per output token; parallelism is the submitter's to choose.
+# MLPerf Inference limits the latency by scenario, seconds per output token; parallelism is the submitter's to choose.
 SCENARIO_LIMIT_S = {"Offline": None, "Server": 0.2, "Interactive": 0.04}
 
 

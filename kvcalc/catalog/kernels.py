@@ -62,7 +62,7 @@ def _classes() -> list[dict[str, Any]]:
 
 
 def similar(gpu: GpuSpec, engine: str | None = None) -> str | None:
-    """Whose kernels a GPU runs like: the first class that the GPU belongs to, of those of one engine or of those of none."""
+    """Whose kernels a GPU runs like: the first class that it belongs to, of those of one engine or of those of none."""
     for one in _classes():
         if one.get("engine") == engine and _belongs(gpu, one):
             return str(one["like"])
@@ -89,3 +89,9 @@ def _merged(chain: list[Kernels]) -> Kernels:
             changes[field] = getattr(first, field) or getattr(other, field)
         first = first.model_copy(update=changes)
     return first
+
+
+def forget_files() -> None:
+    """Read the data files anew: they were written since."""
+    _file.cache_clear()
+    _classes.cache_clear()

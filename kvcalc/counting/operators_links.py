@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 
+from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.cache import element_bytes
 from kvcalc.counting.operator import Operator, Step
+from kvcalc.counting.operators_matmul import activation_element_bytes
+from kvcalc.formulas.step import experts_touched
 from kvcalc.specs.deployment import Layout
+from kvcalc.specs.formats import BF16
 from kvcalc.specs.model import LayerGroup, ModelSpec, MoeMlp
 
 
@@ -31,15 +35,22 @@ def layer_collectives(group: LayerGroup, model: ModelSpec, layout: Layout, step:
             ranks=tp,
         )
     if shared and isinstance(group.mlp, MoeMlp):
-        ranks = tp * dp
-        copies = min(group.mlp.top_k, ranks)
+        yield from _all_to_alls(group, group.mlp, model, tp * dp, step.rows / tp)
+
+
+def _all_to_alls(group: LayerGroup, mlp: MoeMlp, model: ModelSpec, ranks: int, rows: Quantity) -> Iterable[Operator]:
+    """A row goes once to each rank that holds some of its experts, in their input type; each sends one sum back."""
+    experts = next((tensor.format for tensor in group.tensors if tensor.category == "experts"), BF16)
+    reached = experts_touched(experts=ranks, top_k=1, rows=mlp.top_k)
+    back = element_bytes(model.dtype)
+    for name, size in (("dispatch", activation_element_bytes(experts, model)), ("combine", back)):
         yield Operator(
-            "all-to-all",
+            name,
             "all_to_all",
-            2 * group.count,
-            link_bytes=step.rows / tp * copies * row_bytes,
+            group.count,
+            link_bytes=rows * reached * model.hidden * size,
             compute=model.dtype,
-            rows=step.rows,
+            rows=rows,
             ranks=ranks,
         )
 

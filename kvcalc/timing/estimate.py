@@ -46,6 +46,9 @@ class KernelSums:
     def __sub__(self, other: "KernelSums") -> "KernelSums":
         return self._joined(other, -1)
 
+    def __truediv__(self, parts: float) -> "KernelSums":
+        return replace(self, **{name: getattr(self, name) / parts for name in TIMES})
+
     def _joined(self, other: "KernelSums", sign: int) -> "KernelSums":
         """Times added or taken off; layers and experts of either, for both are of one model."""
         times = {name: getattr(self, name) + sign * getattr(other, name) for name in TIMES}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).with_name("engines.toml")
+OWN = ("vendor", "points", "cells", "error", "note")  # never taken from another profile
 DEFAULT = "serving"  # what an engine without a profile of its own is taken for
 
 
@@ -68,7 +69,7 @@ def resolved(tables: list[dict[str, Any]]) -> tuple[Profile, ...]:
     """Profiles from tables; one may take what it leaves out from an earlier one: `like`."""
     by_name: dict[str, dict[str, Any]] = {}
     for table in tables:
-        inherited = {key: value for key, value in by_name.get(table.get("like", ""), {}).items() if key != "vendor"}
+        inherited = {key: value for key, value in by_name.get(table.get("like", ""), {}).items() if key not in OWN}
         by_name[table["name"]] = inherited | {key: value for key, value in table.items() if key != "like"}
     known = {field.name for field in fields(Profile)}
     return tuple(Profile(**{key: value for key, value in table.items() if key in known}) for table in by_name.values())
