@@ -7,6 +7,7 @@ never printed.
 """
 
 import json
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -284,13 +285,17 @@ def _commit_of(path: Path) -> str | None:
 
 @contextmanager
 def _quiet(utils: Any) -> Iterator[None]:
-    """Without the library's progress bars: the files are small."""
+    """Without the library's progress bars and its word on each retry: the files are small, the error says it all."""
     shown = not utils.are_progress_bars_disabled()
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
     if shown:
         utils.disable_progress_bars()
+    logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
+        logger.setLevel(level)
         if shown:
             utils.enable_progress_bars()
 

@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvcalc.catalog.cards import Card, find_card, missing_card, read_card, spec_of
+from kvcalc.catalog.cards import Card, card_names, find_card, missing_card, read_card, spec_of
 from kvcalc.catalog.config import read_config
 from kvcalc.catalog.jsonfile import read_json
+from kvcalc.catalog.names import did_you_mean
 from kvcalc.catalog.safetensors import Stored, read_folder
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
@@ -55,7 +56,11 @@ def load_model(name: str, revision: str | None = None) -> ModelSpec:
     match = _HUB_ID.match(name)
     if match is None:
         raise missing_card(name)
-    return load_from_hub(match["repo"], revision or match["rev"], match["file"], match["quant"])
+    try:
+        return load_from_hub(match["repo"], revision or match["rev"], match["file"], match["quant"])
+    except KvcalcError as error:
+        hint = did_you_mean(match["repo"].rpartition("/")[2], card_names(), error.hint)
+        raise KvcalcError(error.message, hint) from error
 
 
 def existing(name: str) -> Path | None:
@@ -89,6 +94,8 @@ def load_path(path: Path) -> ModelSpec:
         return load_gguf(path)
     if path.suffix == ".toml":
         return load_card(read_card(path))
+    if path.suffix in (".safetensors", ".bin", ".pt", ".pth"):
+        raise KvcalcError(f"{path} holds weights, not a config", hint=f"give its folder: {path.parent}")
     return _load_config(path)
 
 

@@ -134,6 +134,7 @@ def test_a_quantization_config_of_its_own(hub: Hub) -> None:
 
 def test_missing_repository_revision_and_config(hub: Hub) -> None:
     assert "no model org/none" in refused("org/none").message
+    assert "llama-3-8b" in refused("meta-llama/Llama-3-8b-x").hint, "a card of nearly that name"
     assert "revision 'v9'" in refused("org/tiny@v9").message
     hub.add("org/empty", "README.md", b"#")
     assert "no config.json" in refused("org/empty").message
