@@ -50,6 +50,7 @@ class SpeculateSettings(Frozen):
     target_probs: str | None = None
     draft_probs: str | None = None
     tree_width: Annotated[tuple[Width, ...], Field(max_length=16), _each(parse_count, "--tree-width")] = ()
+    tree: bool = False  # the method's own
     tree_nodes: Annotated[int | None, Field(ge=1, le=4096), count("--tree-nodes")] = None
 
 
@@ -104,10 +105,10 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
 
 
 def _drafter(target: Deployed, settings: SpeculateSettings) -> tuple[Drafter, tuple[Assumption, ...]]:
-    if settings.tree_width and settings.tree_nodes:
-        raise KvcalcError("--tree-width and --tree-nodes both shape the tree", hint="give one of the two")
-    tree = Tree(widths=settings.tree_width, nodes=settings.tree_nodes)
-    found = drafter(target.model, settings.draft, settings.draft_cost, tree)
+    if bool(settings.tree_width) + bool(settings.tree_nodes) + settings.tree > 1:
+        raise KvcalcError("the tree is shaped in several ways", hint="one of --tree, --tree-width, --tree-nodes")
+    shape = None if settings.tree else Tree(widths=settings.tree_width, nodes=settings.tree_nodes)
+    found = drafter(target.model, settings.draft, settings.draft_cost, shape)
     if settings.draft_quantization and found.model is not None:
         asked = target.deployment.model_copy(update={"quantization": settings.draft_quantization, "dtype": "auto"})
         stored = stored_as(found.model, asked)
@@ -130,7 +131,7 @@ def _acceptance(
         given = from_rates(settings.acceptance, settings.decay)
         return given.model_copy(update={"of_level": of_level}), ()
     if settings.accepted_length:
-        return from_lengths(_lengths(settings, gamma or found.depth), _given_decay(settings)), ()
+        return from_lengths(_lengths(settings, gamma), _given_decay(settings)), ()
     if files:
         if settings.target_probs is None or settings.draft_probs is None:
             raise KvcalcError("acceptance needs both distributions", hint="give --target-probs and --draft-probs")

@@ -73,10 +73,8 @@ def from_lengths(lengths: Mapping[int, float], decay: float | None = None) -> Ac
                 hint=f"it lies between 1 and {gamma + 1}: accepted tokens and one more",
             )
     if len(lengths) == 1 or decay is not None:
-        rate = _best_rate(lengths, 1.0 if decay is None else decay)
-        return Acceptance(
-            rate=rate, decay=1.0 if decay is None else decay, of_level=True, said="from the stated length"
-        )
+        held = 1.0 if decay is None else decay
+        return Acceptance(rate=_best_rate(lengths, held), decay=held, of_level=True, said="from the stated length")
     rate, fitted = fit(lengths)
     return Acceptance(rate=rate, decay=fitted, of_level=True, said=f"fitted to {len(lengths)} stated lengths")
 

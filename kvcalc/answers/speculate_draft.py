@@ -53,7 +53,6 @@ class Drafter(Frozen):
     model: ModelSpec | None = None
     own: ModelSpec | None = None
     ratio: float | None = None  # of a draft pass to a plain step, where that is all that is known
-    depth: int | None = None  # levels that the method drafts by default
     tree: Tree = Tree()
     assumptions: tuple[Assumption, ...] = ()
 
@@ -75,47 +74,45 @@ def method(name: str) -> dict[str, Any] | None:
     return next((one for one in methods() if name.lower() in one["names"]), None)
 
 
-def drafter(target: ModelSpec, name: str | None, ratio: float | None, tree: Tree) -> Drafter:
-    """What the user means by `--draft` and `--draft-cost`.
+def drafter(
+    target: ModelSpec, name: str | None = None, ratio: float | None = None, tree: Tree | None = None
+) -> Drafter:
+    """What the user means by `--draft` and `--draft-cost`. `tree` None is the tree that the method was published with.
 
     Raises:
-        KvcalcError: both or contradicting ones are given, or the target has no MTP layers.
+        KvcalcError: both or contradicting ones are given, the target has no MTP layers, the method has no tree.
     """
     if ratio is not None:
         if name is not None and method(name) is None:
             raise KvcalcError("--draft-cost and --draft both say what a draft costs", hint="give one of the two")
-        return Drafter(name=name or "given cost", kind="ratio", ratio=ratio, tree=tree)
+        return Drafter(name=name or "given cost", kind="ratio", ratio=ratio, tree=tree or _own_tree(name))
     if name is None:
-        name = "mtp" if target.mtp else "ngram"
-        why = "no --draft was given: " + (
-            "the model's own MTP layers" if target.mtp else "a look-up, which costs nothing"
-        )
+        name, why = ("mtp", "the model's own MTP layers") if target.mtp else ("ngram", "a look-up costs nothing")
         found = drafter(target, name, None, tree)
-        return found.model_copy(
-            update={"assumptions": (Assumption(name="draft", value=name, why=why), *found.assumptions)}
-        )
+        taken = Assumption(name="draft", value=name, why=f"no --draft was given: {why}")
+        return found.model_copy(update={"assumptions": (taken, *found.assumptions)})
     known = method(name)
+    shape = tree or _own_tree(name)
     if known is None:
         model = load_model(name)
-        return Drafter(
-            name=name, kind="model", model=model, own=model, tree=tree, assumptions=_vocabulary(target, model)
-        )
-    return built(target, known, tree)
-
-
-def built(target: ModelSpec, known: dict[str, Any], tree: Tree) -> Drafter:
-    """The drafter of a known method on this target."""
-    if tree == Tree():
-        tree = Tree(nodes=known.get("nodes"), rows=known.get("rows", 1))
-    name, kind = known["names"][0], known["kind"]
-    common: dict[str, Any] = {"name": name, "kind": kind, "depth": known["depth"], "tree": tree}
-    if kind == "lookup":
+        shared = _vocabulary(target, model)
+        return Drafter(name=name, kind="model", model=model, own=model, tree=shape, assumptions=shared)
+    common: dict[str, Any] = {"name": known["names"][0], "kind": known["kind"], "tree": shape}
+    if known["kind"] == "lookup":
         return Drafter(**common)
-    if kind == "mtp":
+    if known["kind"] == "mtp":
         return Drafter(**common, **_mtp(target))
-    if kind == "heads":
-        return Drafter(**common, **_heads(target, known["depth"]))
+    if known["kind"] == "heads":
+        return Drafter(**common, **_heads(target, len(shape.widths) or known["tree"]["depth"]))
     return Drafter(**common, **_layer(target, known))
+
+
+def _own_tree(name: str | None) -> Tree:
+    """The tree that a method was published with."""
+    known = method(name) if name else None
+    if known is None or "tree" not in known:
+        raise KvcalcError(f"{name or 'the draft'} has no tree of its own", hint="shape one with --tree-width")
+    return Tree(nodes=known["tree"]["nodes"], rows=known["tree"]["rows"])
 
 
 def _mtp(target: ModelSpec) -> dict[str, Any]:
@@ -131,9 +128,8 @@ def _mtp(target: ModelSpec) -> dict[str, Any]:
 
 
 def _matrix(name: str, category: Any, split: Any, outputs: int, inputs: int, dtype: str) -> Tensor:
-    return Tensor(
-        name=name, shape=(outputs, inputs), category=category, split=split, matmul=True, format=PLAIN.get(dtype, PLAIN["bf16"])
-    )  # fmt: skip
+    form = PLAIN.get(dtype, PLAIN["bf16"])
+    return Tensor(name=name, shape=(outputs, inputs), category=category, split=split, matmul=True, format=form)
 
 
 def _heads(target: ModelSpec, depth: int) -> dict[str, Any]:
@@ -146,7 +142,7 @@ def _heads(target: ModelSpec, depth: int) -> dict[str, Any]:
 
 
 def _layer(target: ModelSpec, known: dict[str, Any]) -> dict[str, Any]:
-    """EAGLE's: hidden states joined by one projection, one decoder layer, an output head (Li et al. 2024, section 3)."""
+    """EAGLE's: a projection that joins hidden states, one decoder layer, a head (Li et al. 2024, section 3)."""
     hidden, dtype = target.hidden, target.dtype
     mixer, assumed = _plain_attention(target)
     width = mixer.head_dim
@@ -233,9 +229,10 @@ def family_word(name: str) -> str:
 def usual_acceptance(target: ModelSpec, found: Drafter) -> tuple[Acceptance, Assumption]:
     """What such a draft usually reaches, for when nothing is stated."""
     known = method(found.name)
-    if known is not None and "accepted" in known:
-        taken = from_lengths({known["depth"]: known["accepted"]})
-        said = f"{known['accepted']} tokens per pass"
+    if known is not None and found.tree.nodes is not None and "tree" in known:
+        stated = known["tree"]
+        taken = from_lengths({stated["depth"]: stated["accepted"]})
+        said = f"{stated['accepted']} tokens per pass"
     elif known is not None:
         taken = Acceptance(rate=known["rate"], decay=known.get("decay", 1.0), said="usual")
         said = f"{known['rate']}"
@@ -243,11 +240,11 @@ def usual_acceptance(target: ModelSpec, found: Drafter) -> tuple[Acceptance, Ass
         start, slope = SIZE_RULE
         share = active_parameters(found.model) / active_parameters(target)
         taken = Acceptance(rate=min(0.95, max(0.05, start + slope * log10(share))), said="usual")
-        why = f"nothing was stated; a draft of {share:.1%} of the target, as of the pairs in Leviathan et al. 2023, table 4"
+        why = (
+            f"nothing was stated: a draft of {share:.1%} of the target, by the pairs of Leviathan et al. 2023, table 4"
+        )
         return taken, Assumption(name="acceptance", value=round(taken.rate, 3), why=why)
     else:
-        raise KvcalcError(
-            "no acceptance given", hint="give --acceptance, --accepted-length or two files of probabilities"
-        )
+        raise KvcalcError("no acceptance given", hint="give --acceptance, --accepted-length or files of probabilities")
     why = f"nothing was stated: {known['source']}"
     return taken.model_copy(update={"said": "usual"}), Assumption(name="acceptance", value=said, why=why)

@@ -17,6 +17,7 @@ DRAFT = (
     _flag("draft_quantization", "SCHEME", "Store the draft's weights as fp8, int4, ...", "Draft"),
     _flag("gamma", "N", "Draft tokens (levels of a tree) per pass. Default: the best.", "Draft"),
     _flag("tree_width", "N", "Candidates in a level; once for each level.", "Draft", "texts"),
+    Flag("tree", ("--tree",), None, "The tree that the method was published with; else a chain.", "Draft", "bool"),
     _flag("tree_nodes", "N", "Drafted tokens of a tree that grows where it is likely.", "Draft"),
 )
 ACCEPTANCE = (
