@@ -24,7 +24,7 @@ def read_mtp(keys: Keys, traits: Traits, hidden: int, vocab: int) -> tuple[Layer
     if not count or not keys.given(*COUNT):  # a class's default says nothing of a checkpoint
         return ()
     own = traits.model_copy(update={"layers": traits.mtp_layers})
-    first = layer_count(keys) if traits.mtp_layers == traits.layers else 0
+    first = layer_count(keys, traits) if traits.mtp_layers == traits.layers else 0
     kinds = _layers(keys, traits, count)
     groups = [layer_group(keys, own, hidden, layer, places) for layer, places in _placed(kinds, first).items()]
     joint = _joint(traits, hidden, vocab)

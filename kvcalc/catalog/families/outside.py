@@ -11,11 +11,12 @@ from kvcalc.specs.model import Tensor
 def outer_tensors(keys: Keys, traits: Traits, hidden: int, vocab: int, tied: bool) -> tuple[Tensor, ...]:
     """All of a decoder."""
     scope = {"hidden": hidden, "vocab": vocab}
-    rows = size(keys, traits.embedding_rows, scope)
-    found = [Tensor(name=f"{traits.embedding}.weight", shape=(rows, hidden), category="embedding", split="vocab")]
+    shape = size(keys, traits.embedding_rows, scope), size(keys, traits.embedding_width, scope)
+    found = [Tensor(name=f"{traits.embedding}.weight", shape=shape, category="embedding", split="vocab")]
     found += position_table(keys, traits, hidden)
-    if traits.final_norm:
-        found += norm(traits.final_norm, traits.norm, hidden)
+    name, _, when = traits.final_norm.partition(" if ")
+    if name and (not when or switch(keys, when)):
+        found += norm(name, traits.norm, hidden)
     bias = switch(keys, traits.head_bias)
     if not tied:
         found += linear(traits.head, size(keys, traits.head_rows, scope), hidden, "head", "vocab", bias)

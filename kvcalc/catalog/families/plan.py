@@ -24,7 +24,7 @@ COUNT = (
 
 def read_plan(keys: Keys, traits: Traits) -> list[Layer]:
     """One entry for each layer of the decoder."""
-    count = layer_count(keys)
+    count = layer_count(keys, traits)
     blocks = read_blocks(keys, count)
     if blocks is not None:
         return blocks
@@ -53,6 +53,14 @@ def read_plan(keys: Keys, traits: Traits) -> list[Layer]:
     return plan
 
 
+def _without_positions(keys: Keys, layer: int) -> bool:
+    listed = keys.raw("no_rope_layers")
+    if isinstance(listed, list):
+        return len(listed) > layer and not listed[layer]
+    every = keys.integer("no_rope_layer_interval")
+    return every is not None and (layer + 1) % every == 0
+
+
 def _place(layer: int, count: int) -> str:
     place = "first" if layer == 0 else "rest"
     return f"{place} last" if layer == count - 1 else place
@@ -66,11 +74,13 @@ def mixer_of(kind: str) -> str:
 _MIXERS = {"hybrid": "full", "hybrid_sliding": "sliding", "recurrent": "none", "mlp": "none", "moe": "none"}
 
 
-def layer_count(keys: Keys) -> int:
-    """The decoder's layers."""
+def layer_count(keys: Keys, traits: Traits) -> int:
+    """The decoder's layers: said, or as many as a list has entries, or as the class's own short list."""
     if keys.has(*COUNT):
         return keys.need(*COUNT, most=MOST_LAYERS)
     listed = listed_length(keys)
+    if listed is None and traits.pattern is not None and traits.bare:
+        listed = len(traits.pattern.cycle) or None
     return keys.need(*COUNT, most=MOST_LAYERS) if listed is None or listed > MOST_LAYERS else listed
 
 
@@ -94,8 +104,7 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
             listed = keys.raw(key)
             if isinstance(listed, list) and len(listed) >= count:
                 said[name] = listed[layer]
-    rope = keys.raw("no_rope_layers")
-    if isinstance(rope, list) and len(rope) > layer and not rope[layer] and keys.has("kv_lora_rank"):
+    if keys.has("kv_lora_rank") and _without_positions(keys, layer):
         said["qk_nope_head_dim"] = keys.need("qk_nope_head_dim") + keys.count("qk_rope_head_dim")
         said["qk_rope_head_dim"] = 0  # the whole head goes without positions
     if not owns and keys.flag("use_double_wide_mlp"):

@@ -71,13 +71,14 @@ class Traits(Frozen):
     layers: str = "model.layers"
     embedding: str = "model.embed_tokens"
     embedding_rows: Size = "vocab"
+    embedding_width: Size = "hidden"
     positions: str = ""  # a learned table of positions
     position_length: Size = 0  # its length, where it is not the maximum of the context
     position_offset: int = 0
     head: str = "lm_head"
     head_bias: Switch = False
     head_rows: Size = "vocab"
-    final_norm: str = "model.norm"
+    final_norm: str = "model.norm"  # "name if switch", as of norms
     norm: Literal["weight", "bias", "none"] = "weight"  # what a norm has: a weight, a bias too, or nothing
     norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")  # "name?switch": only where it is on
     parallel: Switch = False  # attention and MLP side by side
