@@ -73,15 +73,13 @@ def _row(folder: Path, count: Facts, cache: Facts, reason: str) -> Facts:
     return {"name": folder.name, "status": status, **row, "reason": reason if wrong and reason else ", ".join(wrong)}
 
 
-def read_folder(folder: Path) -> ModelSpec:
-    """The model of a folder, by its config and quantization file alone."""
-    quant = folder / "hf_quant_config.json"
-    return read_config(
-        read_json(folder / "config.json", folder.name),
-        folder.name,
-        Source(what="config.json"),
-        read_json(quant, folder.name) if quant.exists() else None,
-    )
+def read_folder(folder: Path, quantization: Facts | None = None) -> ModelSpec:
+    """The model of a folder, by its config and quantization file alone; or of the same shape, quantized otherwise."""
+    config, quant = read_json(folder / "config.json", folder.name), folder / "hf_quant_config.json"
+    if quantization is not None:
+        config["quantization_config"] = quantization
+    own = read_json(quant, folder.name) if quant.exists() and quantization is None else None
+    return read_config(config, folder.name, Source(what="config.json"), own)
 
 
 def _cache_figures(model: ModelSpec, cache: Facts) -> Facts:
@@ -115,15 +113,18 @@ def published_rows(configs: Path, facts: Path) -> Iterator[Facts]:
     if not path.exists():
         return
     folders = {folder.name: folder for folder in configs.iterdir() if (folder / "config.json").exists()}
-    places = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("published", {})
+    table = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))
     for fact in json.loads(path.read_text(encoding="utf-8")):
-        folder = folders.get(places.get(fact["model"], ""))
+        place = table["published"].get(fact["model"], {})
+        place = {"config": place} if isinstance(place, str) else place
+        folder = folders.get(place.get("config", ""))
         row = {"model": fact["model"], "kind": fact["kind"], "want": fact["value"], "config": folder and folder.name}
-        if folder is not None:
-            model = read_folder(folder)
-            counted = total_parameters(model) if fact["kind"] == "total_params" else published_bytes(model, fact)
-            row["have"] = counted
-        yield row
+        if folder is None:
+            yield row | {"have": None, "reason": table["not_compared"].get(fact["model"], "no config here")}
+            continue
+        model = read_folder(folder, place.get("quantization"))
+        counts = fact["kind"] == "total_params"
+        yield row | {"have": total_parameters(model) if counts else published_bytes(model, fact)}
 
 
 def published_bytes(model: ModelSpec, fact: Facts) -> int:
