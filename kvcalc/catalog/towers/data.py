@@ -46,7 +46,8 @@ class Part(Frozen):
 class ModelTable(Frozen):
     """The towers of one kind of model, and what joins them to its text decoder."""
 
-    text: str = ""  # class of a text config that does not say its own
+    text: str = ""  # class of a text config that does not say its own; "": the decoder's keys are the model's own
+    absent_text: dict[str, Any] = {}  # what the class takes for a text config that is absent, where not its defaults
     inside: str = ""  # the key of the config that has all the rest: thinker_config
     parts: dict[str, Part] = {}  # by module
     configs: dict[str, str] = {}  # further configs that sizes are read from, and their classes

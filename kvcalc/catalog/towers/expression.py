@@ -1,0 +1,101 @@
+"""Sizes as the tables write them: arithmetic over the keys of a config, and nothing else.
+
+"3*hidden_size", "(image_size//patch_size)**2+1", "intermediate_size or 4*hidden_size", "len(deepstack_indexes)".
+The expressions are kvcalc's own data; only their names are looked up in a config.
+"""
+
+import ast
+from collections.abc import Callable
+from functools import cache
+
+from kvcalc.errors import KvcalcError
+
+Value = int | float | str | bool | list[object] | None
+Lookup = Callable[[str], Value]
+
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+    ast.Pow: lambda a, b: a**b,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Value, Value], bool]] = {
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.Gt: lambda a, b: _number(a) > _number(b),
+}
+_FUNCTIONS: dict[str, Callable[[Value], Value]] = {
+    "len": lambda value: len(value) if isinstance(value, list | str) else 1,  # a scalar stands for a list of one
+    "int": lambda value: int(_number(value)),
+    "log2": lambda value: int(_number(value)).bit_length() - 1,
+}
+
+
+def evaluate(text: str, lookup: Lookup) -> Value:
+    """The value of an expression; `lookup` gives the value of a name, dots included.
+
+    >>> evaluate("(image_size//patch_size)**2+1", {"image_size": 336, "patch_size": 14}.get)
+    577
+    """
+    try:
+        return _value(_parsed(text), lookup)
+    except (ZeroDivisionError, TypeError, OverflowError, IndexError) as error:
+        raise KvcalcError(
+            f"a size of a tower cannot be computed: {text} ({error})",
+            hint="correct the sizes in vision_config or audio_config",
+        ) from error
+
+
+@cache
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _number(value: object) -> float:
+    if isinstance(value, int | float):
+        return value
+    raise TypeError(f"{value!r} is not a number")
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    assert isinstance(node, ast.Name), ast.dump(node)
+    return node.id
+
+
+def _value(node: ast.expr, lookup: Lookup) -> Value:
+    match node:
+        case ast.Constant(value=int() | float() | str() as value):
+            return value
+        case ast.Name() | ast.Attribute():
+            return lookup(_dotted(node))
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_number(_value(left, lookup)), _number(_value(right, lookup)))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _value(operand, lookup)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(_value(operand, lookup))
+        case ast.BoolOp(op=op, values=values):
+            found: Value = None
+            for part in values:
+                found = _value(part, lookup)
+                if bool(found) == isinstance(op, ast.Or):
+                    break
+            return found
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _value(body if _value(test, lookup) else orelse, lookup)
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _COMPARE[type(op)](_value(left, lookup), _value(right, lookup))
+        case ast.Subscript(value=value, slice=index):
+            entries, place = _value(value, lookup), int(_number(_value(index, lookup)))
+            return _number(entries[place]) if isinstance(entries, list) else entries
+        case ast.Call(func=ast.Name(id="count"), args=[entries, wanted]):
+            found = _value(entries, lookup)
+            return found.count(_value(wanted, lookup)) if isinstance(found, list) else 0
+        case ast.Call(func=ast.Name(id=name), args=[argument]):
+            return _FUNCTIONS[name](_value(argument, lookup))
+    raise AssertionError(f"not a size: {ast.dump(node)}")
