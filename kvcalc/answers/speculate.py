@@ -6,10 +6,10 @@ from pydantic import BeforeValidator, Field
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
-from kvcalc.answers.question import Question, stored_as
+from kvcalc.answers.question import Question
 from kvcalc.answers.speculate_acceptance import Acceptance, break_even, from_files, from_lengths, from_rates
 from kvcalc.answers.speculate_draft import Drafter, Tree, drafter, usual_acceptance
-from kvcalc.answers.speculate_memory import deploy_draft, draft_memory
+from kvcalc.answers.speculate_memory import as_served, deploy_draft, draft_memory
 from kvcalc.answers.speculate_round import Rounds
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import speculative as formulas
@@ -109,10 +109,9 @@ def _drafter(target: Deployed, settings: SpeculateSettings) -> tuple[Drafter, tu
         raise KvcalcError("the tree is shaped in several ways", hint="one of --tree, --tree-width, --tree-nodes")
     shape = None if settings.tree else Tree(widths=settings.tree_width, nodes=settings.tree_nodes)
     found = drafter(target.model, settings.draft, settings.draft_cost, shape)
-    if settings.draft_quantization and found.model is not None:
-        asked = target.deployment.model_copy(update={"quantization": settings.draft_quantization, "dtype": "auto"})
-        stored = stored_as(found.model, asked)
-        found = found.model_copy(update={"model": stored, "own": stored if found.own is found.model else found.own})
+    if found.model is not None and found.kind == "model":
+        stored = as_served(found.model, target.model.dtype, settings.draft_quantization)
+        found = found.model_copy(update={"model": stored, "own": stored})
     return found, found.assumptions
 
 

@@ -1,7 +1,7 @@
 """What a draft takes of the memory: its weights, and its own cache beside the target's."""
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.question import Question
+from kvcalc.answers.question import Question, stored_as
 from kvcalc.answers.speculate_draft import Drafter
 from kvcalc.counting.cache import cache_profile
 from kvcalc.engines import capacity, loaded_weight_bytes
@@ -10,6 +10,11 @@ from kvcalc.reports.speculate import DraftMemory
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import LayerGroup, ModelSpec
+
+
+def as_served(draft: ModelSpec, dtype: str, quantization: str | None) -> ModelSpec:
+    """Engines load a draft that is not quantized in the target's element type."""
+    return stored_as(draft, Deployment(dtype=dtype, quantization=quantization))
 
 
 def draft_deployment(target: Deployed, draft: ModelSpec) -> tuple[Deployment, tuple[Assumption, ...]]:
