@@ -3,6 +3,7 @@
 Only the module of the command that was asked for is imported; the others stand in the list with their one line.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -33,9 +34,9 @@ MAIN_HELP = """Capacity, speed and cost of an LLM deployment.
 
 \b
   kvcalc size llama-3-8b --gpu h100-sxm
-  kvcalc size meta-llama/Llama-3.1-70B --gpu h100-sxm -tp 4 --kv-cache-dtype fp8
+  kvcalc size meta-llama/Llama-3.1-70B --gpu h100-sxm -tp 4
   kvcalc kv llama-3-8b gemma-3-27b deepseek-v3
-  kvcalc step llama-3-8b --gpu h100-sxm --batch 64 --context 2048 --explain
+  kvcalc step llama-3-8b --gpu h100-sxm --batch 64 --context 2048
 
 MODEL is a card's name, a Hugging Face id, a folder, a config.json, a .gguf or a TOML.
 """
@@ -72,6 +73,11 @@ def one_line(text: str) -> str:
 
 
 def _run(argv: Sequence[str]) -> int:
+    if not argv:
+        # Nothing was asked: say what can be, but do not let a script with an empty variable pass.
+        with contextlib.redirect_stdout(sys.stderr):
+            _run(["--help"])
+        return EXIT_USAGE
     try:
         code = build_app(argv)(list(argv), prog_name="kvcalc", standalone_mode=False)
     except Exception as error:
@@ -80,26 +86,32 @@ def _run(argv: Sequence[str]) -> int:
             if type(error).__name__ == "Abort":
                 raise KeyboardInterrupt from error
             raise
-        raise KvcalcError(error.format_message(), hint=_usage_hint(error)) from error
+        message, _, _ = error.format_message().partition(" Did you mean ")  # the hint says it
+        raise KvcalcError(message, hint=_usage_hint(argv, message)) from error
     # Typer turns Ctrl-C inside a command into this exit code, without a word.
     return interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else EXIT_OK
 
 
-def _usage_hint(error: Any) -> str:
-    close = get_close_matches(str(error.format_message()).partition("'")[2].partition("'")[0], COMMANDS, n=1)
-    if close:
-        return f"did you mean `kvcalc {close[0]}`? `kvcalc --help` lists the commands"
-    path = getattr(getattr(error, "ctx", None), "command_path", "kvcalc")
+def _usage_hint(argv: Sequence[str], message: str) -> str:
+    if message.startswith("No such command"):
+        close = get_close_matches(message.partition("'")[2].partition("'")[0], COMMANDS, n=1)
+        meant = f"did you mean `kvcalc {close[0]}`? " if close else ""
+        return f"{meant}`kvcalc --help` lists the commands"
+    command = _wanted(argv)
+    path = f"kvcalc {command}" if command in COMMANDS else "kvcalc"
     return f"`{path} --help` shows what it takes"
 
 
+def _wanted(argv: Sequence[str]) -> str | None:
+    return next((word for word in argv if not word.startswith("-")), None)
+
+
 def build_app(argv: Sequence[str]) -> Callable[..., Any]:
-    wanted = next((word for word in argv if not word.startswith("-")), None)
+    wanted = _wanted(argv)
     completing = any(name.startswith("_KVCALC_COMPLETE") for name in os.environ)
     app = typer.Typer(
         help=MAIN_HELP,
         rich_markup_mode=None,  # plain help starts twice as fast
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )

@@ -13,8 +13,9 @@ def command(models: ModelsArgument, flags: Flags) -> None:
 
     \b
       kvcalc compare llama-3-8b --gpu h100-sxm --gpu h200-sxm --gpu l40s
-      kvcalc compare llama-3-70b --gpu h100-sxm -tp 2 -tp 4 -tp 8 --kv-cache-dtype bf16 --kv-cache-dtype fp8
-      kvcalc compare llama-3-8b qwen3-8b gemma-3-12b --gpu h100-sxm --context 8192
+      kvcalc compare llama-3-70b --gpu h100-sxm -tp 2 -tp 4 -tp 8
+      kvcalc compare llama-3-8b qwen3-8b gemma-3-12b --gpu h100-sxm --context 8k
+      kvcalc compare qwen3-8b --gpu l4 --kv-cache-dtype bf16 --kv-cache-dtype fp8
     """
     output = Output(flags)
     from kvcalc.answers.compare import compare

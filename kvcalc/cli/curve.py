@@ -16,9 +16,9 @@ def command(model: ModelArgument, flags: Flags) -> None:
 
     \b
       kvcalc curve llama-3-8b --gpu h100-sxm --context 2048
-      kvcalc curve llama-3-8b --gpu h100-sxm --gpu h200-sxm --context 8192 --tpot 50ms
-      kvcalc curve llama-3-70b --gpu h100-sxm -tp 4 -tp 8 --context 4096 --format svg -o curve.svg
-      kvcalc curve llama-3-8b --gpu h100-sxm --batch 64 --context 1k --context 4k --context 8k
+      kvcalc curve llama-3-8b --gpu h100-sxm --gpu h200-sxm --tpot 50ms
+      kvcalc curve llama-3-70b --gpu h100-sxm -tp 4 -tp 8 -f svg -o curve.svg
+      kvcalc curve llama-3-8b --gpu h100-sxm --batch 64 --context 1k --context 4k
     """
     output = Output(flags, formats=(*FORMATS, "svg", "png"))
     if output.format in ("svg", "png") and output.path in (None, "-"):

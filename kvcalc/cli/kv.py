@@ -16,8 +16,8 @@ def command(models: ModelsArgument, flags: Flags) -> None:
       kvcalc kv llama-3-8b
       kvcalc kv llama-3-8b gemma-3-27b deepseek-v3 --context 128K
       kvcalc kv llama-2-7b --context 4096 --batch 32
-      kvcalc kv gpt-oss-120b --engine vllm        what the engine sets aside for it
-      kvcalc kv qwen3-next-80b --kv-cache-dtype bf16 --kv-cache-dtype fp8
+      kvcalc kv gpt-oss-120b --engine vllm      what the engine sets aside for it
+      kvcalc kv qwen3-next-80b-a3b --kv-cache-dtype bf16 --kv-cache-dtype fp8
     """
     output = Output(flags)
     from kvcalc.answers.kv import kv

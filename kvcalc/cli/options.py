@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from kvcalc.cli.flags import Flag
+from kvcalc.errors import KvcalcError
 
 ModelArgument = Annotated[
     str,
@@ -18,7 +19,7 @@ ModelArgument = Annotated[
     ),
 ]
 ModelsArgument = Annotated[
-    list[str], typer.Argument(metavar="MODEL...", help="One or several models.", show_default=False)
+    list[str], typer.Argument(metavar="MODEL", help="One or several models.", show_default=False)
 ]
 
 Flags = dict[str, Any]
@@ -47,6 +48,7 @@ class Command:
 
         @wraps(self.function)
         def command(**values: Any) -> Any:
+            self._refuse_repeats(words or ())
             read = {flag.field: values.pop(flag.field) for flag in flags}
             given = {name: value for name, value in read.items() if value is not None and value != []}
             return self.function(**values, flags=given)
@@ -55,12 +57,29 @@ class Command:
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in own + shared}
         return command
 
+    @property
+    def _spelled(self) -> dict[str, Flag]:
+        return {name: flag for flag in self.flags for names in flag.names for name in names.split("/")}
+
     def _named(self, words: Sequence[str]) -> Sequence[Flag]:
-        spelled = {name: flag for flag in self.flags for names in flag.names for name in names.split("/")}
-        given = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
+        spelled, given = self._spelled, _flag_words(words)
         if all(word in spelled for word in given):
             return list(dict.fromkeys(spelled[word] for word in given))
         return self.flags
+
+    def _refuse_repeats(self, words: Sequence[str]) -> None:
+        """Typer would silently keep the last value."""
+        spelled = self._spelled
+        once = [flag for word in _flag_words(words) if (flag := spelled.get(word)) and flag.kind == "text"]
+        for flag in once:
+            if flag.field not in self.repeated and once.count(flag) > 1:
+                raise KvcalcError(
+                    f"{flag.names[0]} is given twice", hint="give it once; `kvcalc compare` takes several"
+                )
+
+
+def _flag_words(words: Sequence[str]) -> list[str]:
+    return [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
 
 
 def takes(

@@ -40,10 +40,10 @@ def command(model: ModelArgument, flags: Flags) -> None:
     --input-len is the prompt, run alone; --batch and --context are the sequences that decode beside it.
 
     \b
-      kvcalc prefill llama-3-8b --gpu h100-sxm --input-len 32K --batch 64 --context 1024
-      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 8k --osl 256 --batch 64 --tpot 30ms
-      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 8k --prefix-hit 6k --context 8K
-      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 2048 --batch 64 --context 1024 --engine ideal
+      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 32K --batch 64 --context 1k
+      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 4k --osl 256 --tpot 30ms
+      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 8k --prefix-hit 6k
+      kvcalc prefill llama-3-8b --gpu h100-sxm --isl 2048 --engine ideal
     """
     output = Output(flags)
     from kvcalc.answers.prefill import PrefillSettings, prefill

@@ -22,7 +22,7 @@ def command(
 
     \b
       kvcalc size llama-3-8b --gpu h100-sxm
-      kvcalc size llama-3-70b --gpu h100-sxm -tp 4 --kv-cache-dtype fp8 --batch 32 --context 8192
+      kvcalc size llama-3-70b --gpu h100-sxm -tp 4 --kv-cache-dtype fp8
       kvcalc size llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 64
       kvcalc size qwen3-8b                      every GPU, ranked
       kvcalc size llama-3-8b --gpu h100-sxm --engine ideal --kv-memory 50GB

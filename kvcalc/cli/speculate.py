@@ -34,10 +34,10 @@ def command(model: ModelArgument, flags: Flags) -> None:
     """Tokens per pass, speed-up and best draft length of speculative decoding, and where it stops paying.
 
     \b
-      kvcalc speculate llama-3-8b --gpu h100-sxm --draft llama-3.2-1b --acceptance 0.8 --context 2048
-      kvcalc speculate llama-3-70b --gpu h100-sxm -tp 4 --draft eagle-3 --accepted-length 4:3.1
-      kvcalc speculate deepseek-v3 --gpu h200-sxm -tp 8 --draft mtp --gamma 1 --acceptance 0.85 --batch 64
-      kvcalc speculate llama-3-8b --gpu h100-sxm --draft-cost 0.15 --acceptance 0.8 --engine ideal
+      kvcalc speculate llama-3-8b --gpu l40s --draft llama-3.2-1b --acceptance 0.8
+      kvcalc speculate qwen3-8b --gpu l40s --draft eagle-3 --accepted-length 4:3.1
+      kvcalc speculate deepseek-v3 --gpu b200-sxm -tp 8 --draft mtp --gamma 1
+      kvcalc speculate llama-3-8b --gpu l40s --draft-cost 0.15 --acceptance 0.8
     """
     output = Output(flags)
     from kvcalc.answers.question import ask

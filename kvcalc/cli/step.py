@@ -11,7 +11,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
 
     \b
       kvcalc step llama-3-8b --gpu h100-sxm --batch 64 --context 2048
-      kvcalc step llama-3-8b --gpu h100-sxm --batch 512 --context 128 --engine ideal --explain
+      kvcalc step llama-3-8b --gpu h100-sxm --engine ideal --explain
     """
     output = Output(flags)
     from kvcalc.answers.question import ask

@@ -1,0 +1,73 @@
+"""Help and wrong usage: what a tired user meets first."""
+
+import re
+import shlex
+from importlib import import_module
+
+import pytest
+
+from kvcalc.cli.app import COMMANDS, MAIN_HELP, run
+from tests.cli.conftest import Cli, assert_refused
+
+EXAMPLE = re.compile(r"^ +(kvcalc .*?)(?: {2,}.*)?$", re.MULTILINE)
+
+
+def help_of(command: str) -> str:
+    return str(import_module(f"kvcalc.cli.{command}").command.function.__doc__)
+
+
+HELP = {"": MAIN_HELP, **{command: help_of(command) for command in COMMANDS}}
+# Examples that name files, or a Hub id, which would need the network.
+ELSEWHERE = re.compile(r"[/|<>]|\.log|\.toml|kvcalc check$")
+EXAMPLES = [
+    line for text in HELP.values() for line in EXAMPLE.findall(text) if not ELSEWHERE.search(line.split(" -o ")[0])
+]
+
+
+def test_every_command_shows_an_example() -> None:
+    assert [command for command, text in HELP.items() if not EXAMPLE.search(text)] == []
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_fits_80_columns(cli: Cli, command: str) -> None:
+    ran = cli(f"{command} --help")
+    assert ran.code == 0
+    assert [line for line in ran.out.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_examples_in_help_answer(line: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    assert run(shlex.split(line)[1:]) == 0
+
+
+def test_nothing_asked_shows_help_and_is_no_success(cli: Cli) -> None:
+    ran = cli("")
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("Usage: kvcalc ")
+
+
+@pytest.mark.parametrize(
+    "line, hint",
+    [
+        ("sise llama-3-8b", "did you mean `kvcalc size`? `kvcalc --help` lists the commands"),
+        ("zzz llama-3-8b", "`kvcalc --help` lists the commands"),
+        ("size llama-3-8b --gpu", "`kvcalc size --help` shows what it takes"),
+        ("size", "`kvcalc size --help` shows what it takes"),
+    ],
+)
+def test_the_hint_fits_the_mistake(cli: Cli, line: str, hint: str) -> None:
+    ran = cli(line)
+    assert_refused(ran)
+    assert ran.err.splitlines()[1] == f"hint: {hint}"
+
+
+@pytest.mark.parametrize("again", ["--gpu l40s", "--gpu=l40s"])
+def test_a_flag_given_twice_is_not_silently_dropped(cli: Cli, again: str) -> None:
+    assert_refused(cli(f"size llama-3-8b --gpu h100-sxm {again}"))
+    assert_refused(cli(f"step llama-3-8b --gpu h100-sxm -tp 1 --tensor-parallel-size 2 {again}"))
+
+
+def test_a_swept_flag_may_be_given_twice(cli: Cli) -> None:
+    assert cli("compare llama-3-8b --gpu h100-sxm --gpu l40s").code == 0
