@@ -1,0 +1,93 @@
+"""Launching the attention kernels: tile and split sizes, and the scratch that the parts are kept in."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from kvcalc.executor.cache import View
+
+if TYPE_CHECKING:
+    import torch
+
+TILE_HEADS = 16  # the least rows of a matrix tile
+LEAST_TOKENS = 256  # of a part: below this the parts' own cost dominates
+PROGRAMS_PER_SM = 4
+# Tiles in flight. The load that a page's number needs takes three of them: below five, ptxas keeps room for one tile.
+STAGES = (2, 3, 5)
+DEFAULT_STAGES = 5
+
+
+def block_tokens(head_dim: int) -> int:
+    """Tokens of a tile: 64, fewer where keys and values of 64 would not fit beside each other.
+
+    >>> block_tokens(128), block_tokens(256)
+    (64, 32)
+    """
+    return 64 if head_dim <= 128 else 32
+
+
+def split_count(batch: int, kv_heads: int, tokens: int, processors: int) -> int:
+    """Parts of the tokens: enough programs to fill the chip, each with tokens enough; a power of two for the join.
+
+    >>> split_count(1, 8, 8192, 132), split_count(64, 8, 2048, 132), split_count(1, 8, 100, 132)
+    (32, 2, 1)
+    """
+    wanted = min(-(-PROGRAMS_PER_SM * processors // (batch * kv_heads)), -(-tokens // LEAST_TOKENS))
+    return 1 << (max(1, wanted).bit_length() - 1)
+
+
+class TritonAttention:
+    """Attention of one batch size and table width; the scratch is allocated once, so that graphs can be captured."""
+
+    def __init__(
+        self, batch: int, kv_heads: int, group: int, device: "torch.device", stages: int | None = None
+    ) -> None:
+        """`stages`: tiles in flight; None: as many as keep two of them."""
+        self.batch, self.kv_heads, self.group = batch, kv_heads, group
+        self.device = device
+        self.stages = stages or DEFAULT_STAGES
+        self._scratch: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def prepare(self, view: View, _: "torch.dtype") -> Any:
+        """Parts for the longest sequence that the table has room for."""
+        tokens = view.table.shape[1] * view.page_size
+        reach = tokens if view.window is None else min(tokens, view.window)
+        return split_count(self.batch, self.kv_heads, reach, _processors(self.device))
+
+    def __call__(
+        self, queries: "torch.Tensor", keys: "torch.Tensor", values: "torch.Tensor", view: View, splits: int
+    ) -> "torch.Tensor":
+        import torch
+        import triton
+
+        from kvcalc.executor.kernels import join_kernel, single_kernel, split_kernel
+
+        batch, heads, dim = queries.shape
+        if splits not in self._scratch:
+            parts = torch.empty(batch, heads, splits, dim, dtype=torch.float32, device=queries.device)
+            self._scratch[splits] = parts, parts.new_empty(batch, heads, splits)
+        parts, sums = self._scratch[splits]
+        out = torch.empty_like(queries)
+        width = triton.next_power_of_2(dim)
+        given = (
+            queries, keys, values, view.table, view.lengths, parts, sums, dim**-0.5,
+            view.table.stride(0), *keys.stride()[:3],
+        )  # fmt: skip
+        sizes: dict[str, Any] = {
+            "PAGE": view.page_size, "DIM": dim, "WIDTH": width, "WINDOW": view.window or 0, "SPLITS": splits,
+            "HEADS": heads, "BLOCK": block_tokens(dim), "INTERPRETED": os.environ.get("TRITON_INTERPRET") == "1",
+        }  # fmt: skip
+        if self.group == 1:
+            single_kernel[(batch, heads, splits)](*given, **sizes, num_warps=4)
+        else:
+            tiles = -(-self.group // TILE_HEADS)
+            split_kernel[(batch, self.kv_heads * tiles, splits)](
+                *given, **sizes, GROUP=self.group, TILES=tiles, num_warps=4, num_stages=self.stages
+            )
+        join_kernel[(batch * heads,)](parts, sums, out, DIM=dim, WIDTH=width, SPLITS=splits)
+        return out
+
+
+def _processors(device: "torch.device") -> int:
+    import torch
+
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2

@@ -1,0 +1,179 @@
+"""The device: a CPU or one GPU, what it is called, how to wait for it, and what else is running on it."""
+
+import os
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kvcalc.errors import KvcalcError
+from kvcalc.units import KIB, MIB
+
+if TYPE_CHECKING:
+    import torch
+
+CPU_CACHE = 64 * MIB  # taken where the device does not say
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+
+
+def require_torch() -> None:
+    """Say at once what is missing, before any work.
+
+    Raises:
+        KvcalcError: PyTorch cannot be imported.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise KvcalcError(
+            f"this command runs a model and needs PyTorch: {error}", hint="pip install 'kvcalc[run]'"
+        ) from error
+
+
+def torch_dtype(name: str) -> "torch.dtype":
+    """bf16, fp16 or fp32 as PyTorch's type.
+
+    Raises:
+        KvcalcError: any other type.
+    """
+    import torch
+
+    if name not in DTYPES:
+        raise KvcalcError(f"the executor cannot run {name}", hint=f"--dtype {' or '.join(DTYPES)}")
+    found: torch.dtype = getattr(torch, DTYPES[name])
+    return found
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where tensors live and kernels run."""
+
+    kind: str  # cpu | cuda
+    index: int = 0
+
+    @property
+    def torch(self) -> "torch.device":
+        import torch
+
+        return torch.device(self.kind, self.index) if self.kind == "cuda" else torch.device("cpu")
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.kind == "cuda"
+
+    @cached_property
+    def name(self) -> str:
+        import torch
+
+        return torch.cuda.get_device_name(self.index) if self.is_gpu else _cpu_name()
+
+    @cached_property
+    def memory_bytes(self) -> int:
+        import torch
+
+        if self.is_gpu:
+            return int(torch.cuda.get_device_properties(self.index).total_memory)
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    @cached_property
+    def cache_bytes(self) -> int:
+        """The last-level cache that a benchmark's working set has to exceed: a GPU's L2, a guess for a CPU."""
+        import torch
+
+        if self.is_gpu:
+            return int(getattr(torch.cuda.get_device_properties(self.index), "L2_cache_size", 0)) or CPU_CACHE
+        return CPU_CACHE
+
+    def free_bytes(self) -> int:
+        """Memory that is free now."""
+        import torch
+
+        if self.is_gpu:
+            return int(torch.cuda.mem_get_info(self.index)[0])
+        return _available_ram() or self.memory_bytes
+
+    def synchronize(self) -> None:
+        import torch
+
+        if self.is_gpu:
+            torch.cuda.synchronize(self.index)
+
+    def versions(self) -> dict[str, str]:
+        """What the figures depend on."""
+        import torch
+
+        found = {"python": platform.python_version(), "torch": torch.__version__}
+        try:
+            import triton
+
+            found["triton"] = triton.__version__
+        except ImportError:
+            pass
+        if self.is_gpu:
+            found["cuda"] = str(torch.version.cuda or torch.version.hip)
+            found["driver"] = _nvidia_smi("driver_version", self.index) or "unknown"
+        else:
+            found["threads"] = str(torch.get_num_threads())
+        return found
+
+    def state(self) -> dict[str, str]:
+        """What may disturb a measurement, read and never set: clocks and temperature, or the load of the host."""
+        if not self.is_gpu:
+            return {"load_average": f"{os.getloadavg()[0]:.2f}"}
+        asked = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "utilization.gpu")
+        return {name: value for name in asked if (value := _nvidia_smi(name, self.index))}
+
+
+def open_device(name: str | None) -> Device:
+    """The device of `--device`: cpu, cuda, cuda:1; by default a GPU where there is one.
+
+    Raises:
+        KvcalcError: no PyTorch, no such device.
+    """
+    require_torch()
+    import torch
+
+    if name is None:
+        return Device("cuda") if torch.cuda.is_available() else Device("cpu")
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
+        raise KvcalcError(f"--device: {name[:40]!r} is not a device", hint="cpu, cuda or cuda:0")
+    if kind == "cuda" and not torch.cuda.is_available():
+        build = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch sees no GPU"
+        raise KvcalcError(f"--device {name}: {build}", hint="--device cpu runs here; a GPU needs PyTorch for CUDA")
+    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+        raise KvcalcError(f"--device {name}: there are {torch.cuda.device_count()} GPUs", hint="they count from cuda:0")
+    return Device(kind, int(index or 0))
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    name = names[0] if names else platform.processor() or platform.machine()
+    return f"{name}, {os.cpu_count()} cores"
+
+
+def _available_ram() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="utf-8") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines["MemAvailable"].split()[0]) * KIB
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _nvidia_smi(field: str, index: int) -> str | None:
+    """One value of the driver's own tool; None where there is none."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, f"--id={index}", f"--query-gpu={field}", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
