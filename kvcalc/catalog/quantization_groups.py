@@ -4,11 +4,12 @@ import re
 
 from kvcalc.catalog.keys import Keys
 from kvcalc.catalog.quantization_formats import compressed_format, group_of, quark_format, unknown
-from kvcalc.catalog.quantization_names import Names
+from kvcalc.catalog.quantization_names import Choices, Names
 from kvcalc.catalog.quantization_schemes import LAYERS, Module, Scheme, names_of
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import MXFP4, MXFP8, NVFP4_WEIGHT_ONLY, WeightFormat, integer
 
+_NAME = re.compile(r"[\w.-]+")
 _CLASS = re.compile(r"[A-Z]\w*\Z")  # "Linear": a class of modules, not a name
 
 
@@ -54,10 +55,9 @@ def quark(keys: Keys) -> Scheme:
     """AMD Quark: a global spec, specs by layer pattern, less `exclude`."""
     skip = Names(names_of(keys, "exclude"), "globs", "exclude")
     layers = keys.child("layer_quant_config")
-    rules: list[tuple[Names, WeightFormat | None]] = []
-    for pattern in layers.names() if layers else ():
-        assert layers is not None
-        rules.append((Names([pattern], "globs", "layer_quant_config"), _quark_spec(layers.child(pattern))))
+    given = ((pattern, _quark_spec(layers.child(pattern))) for pattern in layers.names()) if layers else ()
+    rules = list(given)
+    chosen = Choices(rules, "globs", "layer_quant_config")
     by_type = keys.child("layer_type_quant_config")
     everywhere = _quark_spec((by_type.child("Linear", "<class 'torch.nn.modules.linear.Linear'>") if by_type else None)
                              or keys.child("global_quant_config"))  # fmt: skip
@@ -65,10 +65,7 @@ def quark(keys: Keys) -> Scheme:
     def cover(module: Module) -> WeightFormat | None:
         if not module.linear or module.path in skip:
             return None
-        for names, form in rules:
-            if module.path in names:
-                return form
-        return everywhere if module.usual else None
+        return chosen.of(module.path, everywhere if module.usual else None)
 
     kinds = dict.fromkeys(form.name for form in [everywhere, *(form for _, form in rules)] if form)
     return Scheme(f"quark {', '.join(kinds)}", cover)
@@ -87,14 +84,11 @@ def auto_round(keys: Keys) -> Scheme:
     """AutoRound: integers in GPTQ's or AWQ's packing, MXFP or NVFP4, with changes by module in `extra_config`."""
     extra = keys.child("extra_config") or Keys({})
     default = _auto_round_format(keys, keys)
-    rules: list[tuple[Names, WeightFormat | None]] = []
-    for name in extra.names():
-        change = extra.child(name)
-        if change is not None:
-            pattern = name if re.fullmatch(r"[\w.-]+", name) else f"re:{name}"
-            style = "modules" if pattern == name else "regexes"
-            rules.append((Names([pattern], "modules" if style == "modules" else "regexes", "extra_config"),
-                          _auto_round_format(change, keys)))  # fmt: skip
+    changes = [(name, _auto_round_format(change, keys)) for name in extra.names() if (change := extra.child(name))]
+    plain = Choices([rule for rule in changes if _NAME.fullmatch(rule[0])], "modules", "extra_config")
+    patterns = Choices(
+        [("re:" + name, form) for name, form in changes if not _NAME.fullmatch(name)], "regexes", "extra_config"
+    )
     listed = keys.raw("block_name_to_quantize", "to_quant_block_names")
     blocks = listed.split(",") if isinstance(listed, str) else names_of(keys, "block_name_to_quantize")
     only = Names([block.strip() for block in blocks], "modules", "block_name_to_quantize") if blocks else None
@@ -102,11 +96,8 @@ def auto_round(keys: Keys) -> Scheme:
     def cover(module: Module) -> WeightFormat | None:
         if not module.linear:
             return None
-        for names, form in rules:
-            if module.path in names:
-                return form
-        inside = module.usual and module.place in LAYERS
-        return default if inside and (only is None or module.path in only) else None
+        inside = module.usual and module.place in LAYERS and (only is None or module.path in only)
+        return plain.of(module.path, patterns.of(module.path, default if inside else None))
 
     return Scheme(f"auto-round {default.name if default else 'by module'}", cover)
 
@@ -137,17 +128,14 @@ def mlx(keys: Keys) -> Scheme:
             changes[name] = (
                 None if value is False else default if value is True else _mlx_format(Keys(value, name), keys)
             )
-    chosen = [(Names([name], "modules", "quantization"), form) for name, form in changes.items()]
+    chosen = Choices(changes.items(), "modules", "quantization")
 
     def cover(module: Module) -> WeightFormat | None:
         matrix = module.linear or (module.tensor.category == "embedding" and len(module.tensor.shape) == 2)
         if not matrix or module.place == "tower":
             return None
-        for names, form in chosen:
-            if module.path in names:
-                return form
         whole_groups = module.tensor.shape[1] % (default.group or 1) == 0
-        return default if whole_groups else None
+        return chosen.of(module.path, default if whole_groups else None)
 
     return Scheme(f"mlx {default.name}", cover)
 

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterable
 from fnmatch import translate
 from functools import lru_cache
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from kvcalc.errors import KvcalcError
 
+Value = TypeVar("Value")
 # How a list is read:
 #   modules  transformers, AutoAWQ, torchao: whole components anywhere in the path ("visual", "mlp.gate",
 #            "model.layers.0"), else a regular expression from the start that ends between components
@@ -30,12 +31,14 @@ FUSED = {
     "in_proj_b": ("in_proj_ba",), "in_proj_a": ("in_proj_ba",),
 }  # fmt: skip
 
+_PLAIN = re.compile(r"[\w.-]+")
 _ROOT = re.compile(r"(?:^|^re:\^?)((?:[\w-]+\\?\.)*?)(?:layers|h|blocks)\\?\.(?:\d|\*|\.)")
 _EXPERT = re.compile(r"\.experts\.\d+(?=\.|\Z)")
 _LAYER = re.compile(r"^(?:[\w-]+\.)*?(?=(?:layers|h|blocks)\.\d+\.)")
 _BESIDE = re.compile(r"mtp|vis|audio|speech|encoder|sam\\b")  # roots of other parts, whose layers have numbers too
 _LONGEST = 400  # characters of one pattern
-_NAMES = 2_000_000  # characters of a whole list
+_NAMES = 4_000_000  # characters of a whole list: every expert of a large model by name takes two million
+_PATTERNS = 2_000  # patterns of a list that are no plain names
 # A repeated group can take exponential time, many open repeats a polynomial of high degree; no real list has either.
 _COSTLY = re.compile(r"\)[*+{]|(?:[*+{][^*+{]*){9}")
 
@@ -84,10 +87,12 @@ class Names:
         sources: list[str] = []
         for pattern in dict.fromkeys(listed):
             self._add(pattern, style, where, sources)
+        if len(sources) > _PATTERNS:
+            raise KvcalcError(f"{where} has {len(sources)} patterns", hint="is the config damaged?")
         self._regexes = [re.compile(source) for source in sources]
 
     def _add(self, pattern: str, style: Style, where: str, sources: list[str]) -> None:
-        plain = re.fullmatch(r"[\w.-]+", pattern) is not None
+        plain = _PLAIN.fullmatch(pattern) is not None
         if pattern.startswith("re:"):
             sources.append(_checked(pattern[3:], where))
         elif style == "regexes":
@@ -110,6 +115,27 @@ class Names:
         if self._runs and any(run in self._runs for run in _runs(path)):
             return True
         return any(regex.match(path) for regex in self._regexes)
+
+
+class Choices(Generic[Value]):
+    """Names and patterns that each choose a value. A plain name wins over a pattern; of patterns the first."""
+
+    def __init__(self, rules: Iterable[tuple[str, Value]], style: Style, where: str) -> None:
+        plain: dict[Value, list[str]] = {}
+        patterns: list[tuple[str, Value]] = []
+        for name, value in rules:
+            if _PLAIN.fullmatch(name):
+                plain.setdefault(value, []).append(name)
+            else:
+                patterns.append((name, value))
+        if len(patterns) > _PATTERNS:
+            raise KvcalcError(f"{where} has {len(patterns)} patterns", hint="is the config damaged?")
+        self._choices = [(Names(names, style, where), value) for value, names in plain.items()]
+        self._choices += [(Names([pattern], style, where), value) for pattern, value in patterns]
+
+    def of(self, path: str, default: Value) -> Value:
+        """What is chosen for a module; `default` where nothing names it."""
+        return next((value for names, value in self._choices if path in names), default)
 
 
 @lru_cache(maxsize=100_000)

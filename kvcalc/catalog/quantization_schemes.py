@@ -17,7 +17,7 @@ from kvcalc.catalog.quantization_formats import (
     torchao_format,
     unknown,
 )
-from kvcalc.catalog.quantization_names import Names
+from kvcalc.catalog.quantization_names import Choices, Names
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import FP8_CHANNEL, FP8_TENSOR, INT8_CHANNEL, MXFP4, MXFP8, WeightFormat, integer
 from kvcalc.specs.model import Tensor
@@ -169,30 +169,26 @@ def gptq(keys: Keys) -> Scheme:
             return None
         if only is not None and module.path not in only:
             return None
-        for pattern, changed in rules:
-            if module.path in pattern:
-                return changed
-        return form
+        return rules.of(module.path, form)
 
     return Scheme(f"gptq, {_words(bits, group)}", cover)
 
 
-def _gptq_rules(
-    keys: Keys, form: WeightFormat, bits: int, group: int | None
-) -> list[tuple[Names, WeightFormat | None]]:
+def _gptq_rules(keys: Keys, form: WeightFormat, bits: int, group: int | None) -> Choices[WeightFormat | None]:
+    """`dynamic`: patterns from the start of a module's path; "-:" leaves it as it is."""
     dynamic = keys.child("dynamic")
-    rules: list[tuple[Names, WeightFormat | None]] = []
+    rules: list[tuple[str, WeightFormat | None]] = []
     for name in dynamic.names() if dynamic else ():
-        pattern = Names(["re:" + name.removeprefix("-:").removeprefix("+:")], "regexes", "dynamic")
+        assert dynamic is not None
+        pattern = "re:" + name.removeprefix("-:").removeprefix("+:")
         if name.startswith("-:"):
             rules.append((pattern, None))
             continue
-        assert dynamic is not None
         change = dynamic.child(name) or Keys({})
         own = change.integer("bits", default=bits, most=8) or bits
         size = group_of(change) if change.given("group_size") else group
         rules.append((pattern, integer(own, size, zero_bits=own, bits_per_input=form.bits_per_input)))
-    return rules
+    return Choices(rules, "regexes", "dynamic")
 
 
 def _flat(value: list[object]) -> list[str]:
@@ -249,25 +245,21 @@ def _modelopt_mixed(keys: Keys, skip: Names, group: int | None) -> Scheme:
     layers = keys.child("quantized_layers")
     if layers is None or not list(layers.names()):
         raise KvcalcError("MIXED_PRECISION without quantized_layers", hint="ModelOpt lists them in quantization_config")
-    by_format: dict[WeightFormat | None, list[str]] = {}
-    for name in layers.names():
-        entry = layers.child(name) or Keys({})
-        form = modelopt_format(entry.text("quant_algo") or "", group_of(entry) or group, layers.path(name))
-        by_format.setdefault(form, []).append(name)
-    chosen = [(Names(names, "globs", "quantized_layers"), form) for form, names in by_format.items()]
+    rules = [(name, _layer_format(layers, name, group)) for name in layers.names()]
+    chosen = Choices(rules, "globs", "quantized_layers")
     # DeepSeek-V4: what the list does not name stays as the original fp8 checkpoint had it.
     rest = fp8(keys) if keys.raw("quant_method") == "fp8" and keys.given("weight_block_size") else None
 
     def cover(module: Module) -> WeightFormat | None:
-        if not module.linear:
-            return None
-        for names, form in chosen:
-            if module.path in names:
-                return form
-        return rest.cover(module) if rest else None
+        return chosen.of(module.path, rest.cover(module) if rest else None) if module.linear else None
 
-    kinds = ", ".join(sorted({form.name for form in by_format if form} | ({"fp8-block"} if rest else set())))
+    kinds = ", ".join(sorted({form.name for _, form in rules if form} | ({"fp8-block"} if rest else set())))
     return Scheme(f"modelopt mixed precision: {kinds}", cover)
+
+
+def _layer_format(layers: Keys, name: str, group: int | None) -> WeightFormat | None:
+    entry = layers.child(name) or Keys({})
+    return modelopt_format(entry.text("quant_algo") or "", group_of(entry) or group, layers.path(name))
 
 
 def torchao(keys: Keys) -> Scheme:
@@ -290,12 +282,12 @@ def torchao(keys: Keys) -> Scheme:
         entry = table.child(name)
         rules[name] = torchao_format(entry.text("_type") or "", entry.child("_data") or Keys({})) if entry else None
     fallback = rules.pop("_default", None)
-    chosen = [(Names([name], "regexes", "fqn_to_config"), form) for name, form in rules.items()]
+    chosen = Choices(rules.items(), "regexes", "fqn_to_config")
 
     def cover(module: Module) -> WeightFormat | None:
         if not module.linear or module.path in skip:
             return None
-        return next((form for names, form in chosen if module.path in names), fallback if module.usual else None)
+        return chosen.of(module.path, fallback if module.usual else None)
 
     return Scheme("torchao by module", cover)
 

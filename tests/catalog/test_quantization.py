@@ -6,6 +6,7 @@ exports); bytes per element are the formats' published layouts.
 
 import contextlib
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -299,3 +300,14 @@ def test_no_change_of_a_real_scheme_gives_a_traceback(real: dict[str, Any], data
     place[data.draw(st.sampled_from([*place, "group_size", "ignore"]))] = data.draw(JSON)
     with contextlib.suppress(KvcalcError):
         read(MOE, quant)
+
+
+def test_lists_of_every_expert_are_quick() -> None:
+    """AutoRound's and ModelOpt's mixed checkpoints name every matrix: tens of thousands of them."""
+    names = [f"model.layers.{i}.mlp.experts.{j}.up_proj" for i in range(60) for j in range(384)]
+    start = time.monotonic()
+    read(MOE, {"quant_method": "auto-round", "bits": 4, "extra_config": {n: {"bits": 8} for n in names}})
+    read(MOE, {"quant_algo": "MIXED_PRECISION", "quantized_layers": {n: {"quant_algo": "FP8"} for n in names}})
+    assert time.monotonic() - start < 5
+    with pytest.raises(KvcalcError, match="patterns"):
+        read(MOE, {"quant_algo": "NVFP4", "ignore": [f"*{n}*" for n in names]})
