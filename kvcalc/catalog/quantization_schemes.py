@@ -69,9 +69,9 @@ def names_of(keys: Keys, *aliases: str) -> list[str]:
     value = keys.raw(*aliases)
     if value is None:
         return []
-    if isinstance(value, Mapping):
-        return [str(name) for name in value]
-    return keys.texts(*aliases) or []
+    if not isinstance(value, list | Mapping) or not all(isinstance(name, str) for name in value):
+        raise keys.error(aliases, value, "a list of module names")
+    return [str(name) for name in value]  # tens of thousands where every expert is named
 
 
 def _uniform(title: str, form: WeightFormat, skip: Names, places: tuple[Place, ...]) -> Scheme:
