@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel_points import constants_of, five_fold, measured_seconds, shipped
-from left_out import left_out_all
-from points import is_rate, point_of, predict, range_kind
+from times.kernel_points import constants_of, five_fold, measured_seconds, shipped
+from times.left_out import left_out_all
+from times.points import is_rate, point_of, predict, range_kind
 
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.profile import profiles

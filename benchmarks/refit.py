@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 from accuracy_time import KERNEL_KINDS, read
-from fit_engines import FITS, Tables, fitted, left_out
-from fit_llamacpp import fit_llamacpp
-from fit_ranges import fit_range
-from kernel_points import constants_of, five_fold, measured_seconds, shipped
-from left_out import left_out_all, shipped_tables
-from points import Point, is_rate, point_of, predict, range_kind
-from refit_kernels import fit_all, generic, rounded, sources, write
-from setting import Case, kernels_of
+from times.fit_engines import FITS, Tables, fitted, left_out
+from times.fit_llamacpp import fit_llamacpp
+from times.fit_ranges import fit_range
+from times.kernel_points import constants_of, five_fold, measured_seconds, shipped
+from times.left_out import left_out_all, shipped_tables
+from times.points import Point, is_rate, point_of, predict, range_kind
+from times.refit_kernels import fit_all, generic, rounded, sources, write
+from times.setting import Case, kernels_of
 
 from kvcalc.catalog.data import data_dir
 from kvcalc.catalog.kernels import forget_files

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from setting import Setting
+from times.setting import Setting
 
 from kvcalc.counting.operators import decode_step, prefill_step
 from kvcalc.errors import KvcalcError

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from shapes import FORMATS
+from times.shapes import FORMATS
 
 from kvcalc.counting.cache import element_bytes
 from kvcalc.counting.operators_matmul import bits_per_weight

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
-from points import Point, predict_stacked, stack
+from times.points import Point, predict_stacked, stack
 
 from kvcalc.timing.profile import Profile, resolved
 

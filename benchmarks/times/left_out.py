@@ -4,9 +4,9 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from fit_engines import FITS, Tables, left_out
-from fit_llamacpp import left_out_llamacpp
-from points import Point, predict
+from times.fit_engines import FITS, Tables, left_out
+from times.fit_llamacpp import left_out_llamacpp
+from times.points import Point, predict
 
 from kvcalc.timing.profile import FILE, resolved
 

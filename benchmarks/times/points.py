@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from setting import Case, Setting, setting_of
-from tasks import TASKS, Prepared
+from times.setting import Case, Setting, setting_of
+from times.tasks import TASKS, Prepared
 
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.kernels import Kernels

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from fit_kernels import FORMS, Form, fit, fixed_share, predict, rows_of
-from fit_links import fit_group, library_of, time_with
-from kernel_cases import Case, seconds
-from refit_kernels import TABLES
+from times.fit_kernels import FORMS, Form, fit, fixed_share, predict, rows_of
+from times.fit_links import fit_group, library_of, time_with
+from times.kernel_cases import Case, seconds
+from times.refit_kernels import TABLES
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.kernels import load_kernels

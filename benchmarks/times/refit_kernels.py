@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import tomli_w
-from fit_kernels import FORMS, Form, fit, fixed_share, predict, rows_of
-from fit_links import by_group, fit_group
-from kernel_cases import Case, seconds
+from times.fit_kernels import FORMS, Form, fit, fixed_share, predict, rows_of
+from times.fit_links import by_group, fit_group
+from times.kernel_cases import Case, seconds
 
 from kvcalc.catalog.gpus import load_gpu
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from kernel_cases import (
+from times.kernel_cases import (
     Case,
     attention_quantities,
     dtype_of,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from kernel_cases import Case, all_reduce_quantities, seconds
+from times.kernel_cases import Case, all_reduce_quantities, seconds
 
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AllReduceKernel

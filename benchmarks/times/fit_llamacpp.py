@@ -6,9 +6,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from kernel_cases import Case
-from points import Point, predict, with_kernels
-from refit_kernels import Table, rounded
+from times.kernel_cases import Case
+from times.points import Point, predict, with_kernels
+from times.refit_kernels import Table, rounded
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.kernels import load_kernels, similar

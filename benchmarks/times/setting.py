@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from shapes import shape
+from times.shapes import shape
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.kernels import load_kernels
