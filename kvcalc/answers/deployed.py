@@ -16,7 +16,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec, Price
-from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.model import ModelSpec, MoeMlp
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.price import Machine
 from kvcalc.timing.profile import profile_for
@@ -134,10 +134,26 @@ class Deployed:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What the GPU's name, the memory and the layout took for granted."""
+        """What the GPU's name, the memory, the time and the price took for granted."""
+        return (
+            *self.gpu.assumptions,
+            *self.budget.assumptions,
+            *self.time_assumptions,
+            *self._price_assumption,
+        )
+
+    @property
+    def time_assumptions(self) -> tuple[Assumption, ...]:
+        """What a step's bytes and links took for granted; the lessons' step reads every expert."""
+        found = []
+        routed = any(isinstance(group.mlp, MoeMlp) for group in self.model.groups)
+        if routed and self.deployment.engine != "ideal":
+            why = "a step reads the expected number of experts; skewed routing wakes fewer"
+            found.append(Assumption(name="expert routing", value="uniform", why=why))
         left = leaves_node(self.deployment, self.gpus_per_node)
-        nodes = () if left is None else (Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"),)
-        return (*self.gpu.assumptions, *self.budget.assumptions, *nodes, *self._price_assumption)
+        if left is not None:
+            found.append(Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"))
+        return tuple(found)
 
     @property
     def _price_assumption(self) -> tuple[Assumption, ...]:
