@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kvcalc.catalog import quantization_groups as groups
 from kvcalc.catalog import quantization_schemes as schemes
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.keys import Keys, shown
 from kvcalc.catalog.quantization_schemes import Module, Place, Scheme
 from kvcalc.specs.formats import BF16, PLAIN, WeightFormat
 from kvcalc.specs.model import LayerGroup, Mixer, ModelSpec, Tensor
@@ -86,7 +86,8 @@ def cache_dtype(keys: Keys) -> str | None:
     said = inner.raw("kv_cache_scheme") or inner.raw("kv_cache_quant_algo")
     if isinstance(said, Mapping):
         bits, kind = said.get("num_bits"), said.get("type")
-        return {(8, "float"): "fp8", (4, "float"): "nvfp4", (8, "int"): "int8"}.get((bits, kind))  # type: ignore[arg-type]
+        known = {("8", "float"): "fp8", ("4", "float"): "nvfp4", ("8", "int"): "int8"}
+        return known.get((shown(bits), kind)) if isinstance(kind, str) else None
     if isinstance(said, str):
         return {"fp8": "fp8", "nvfp4": "nvfp4", "int8": "int8"}.get(said.lower())
     quark = keys.child("kv_cache_quant_config") if isinstance(keys.raw("kv_cache_quant_config"), Mapping) else None

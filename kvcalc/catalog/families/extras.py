@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping
 
 from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.families.traits import Extra, Traits
+from kvcalc.catalog.families.traits import Extra, Size, Traits
 from kvcalc.catalog.keys import Keys
+from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import BF16, FP32
 from kvcalc.specs.model import Tensor
 
@@ -21,11 +22,20 @@ def extra_tensors(keys: Keys, traits: Traits, tags: Collection[str], scope: Mapp
 def _tensor(keys: Keys, extra: Extra, scope: Mapping[str, int]) -> Tensor:
     return Tensor(
         name=extra.name,
-        shape=tuple(size(keys, part, scope) for part in extra.shape),
+        shape=tuple(_positive(keys, part, scope, extra.name) for part in extra.shape),
         category=extra.category,
         split=extra.split,
-        copies=size(keys, extra.copies, scope),
+        copies=_positive(keys, extra.copies, scope, extra.name),
         matmul=extra.matmul,
         buffer=extra.buffer,
         format=FP32 if extra.fp32 else BF16,
     )
+
+
+def _positive(keys: Keys, value: Size, scope: Mapping[str, int], name: str) -> int:
+    found = size(keys, value, scope)
+    if found < 1:
+        raise KvcalcError(
+            f"the config does not say {keys.path(str(value))}, a size of {name}", hint="add it to the config"
+        )
+    return found

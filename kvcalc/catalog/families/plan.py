@@ -81,7 +81,7 @@ def layer_count(keys: Keys, traits: Traits) -> int:
     listed = listed_length(keys)
     if listed is None and traits.pattern is not None and traits.bare:
         listed = len(traits.pattern.cycle) or None
-    return keys.need(*COUNT, most=MOST_LAYERS) if listed is None or listed > MOST_LAYERS else listed
+    return listed if listed and listed <= MOST_LAYERS else keys.need(*COUNT, most=MOST_LAYERS)
 
 
 def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: bool) -> dict[str, object]:
@@ -114,6 +114,9 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
         own = each.child(name) if name.isdecimal() and int(name[:9]) == layer else None
         if own is not None:
             said.update({key: own.raw(key) for key in own.names()})
+    for name, value in said.items():
+        if value is not None and not isinstance(value, int | float | str):
+            raise keys.error((name,), value, "a number or a name")
     return said
 
 

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Callable
 from functools import cache
 
+from kvcalc.catalog.keys import shown
 from kvcalc.errors import KvcalcError
 
 Value = int | float | str | bool | list[object] | None
@@ -57,7 +58,7 @@ def _parsed(text: str) -> ast.expr:
 def _number(value: object) -> float:
     if isinstance(value, int | float):
         return value
-    raise TypeError(f"{value!r} is not a number")
+    raise TypeError(f"{shown(value)} is not a number")
 
 
 def _dotted(node: ast.expr) -> str:

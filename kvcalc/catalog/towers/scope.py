@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.keys import Keys, shown
 from kvcalc.catalog.towers.expression import Value, evaluate
 from kvcalc.errors import KvcalcError
 
@@ -45,7 +45,7 @@ class Scope:
         if not whole or isinstance(value, bool) or not 0 <= value <= LARGEST_SIZE:  # type: ignore[operator]
             where = self.keys.path(text)
             raise KvcalcError(
-                f"a size of a tower is missing or not a whole number: {where} is {str(value)[:40]}",
+                f"a size of a tower is missing or not a whole number: {where} is {shown(value)}",
                 hint="add it to the config, or correct it there",
             )
         return int(value)  # type: ignore[arg-type]
