@@ -32,7 +32,10 @@ ANY = "any"
 SHARED_READING = (8, 128)  # query heads of a group and elements of a head for which TensorRT-LLM first had a kernel
 # Formats whose expert kernels stand in for each other: engines run fp8 experts of either scaling alike, and mxfp4 with
 # wide or eight-bit activations, whichever is faster.
-EQUALS = {"fp8": ("fp8-block",), "fp8-block": ("fp8",), "mxfp4": ("mxfp4-a8",)}
+EQUALS = {"fp8": ("fp8-block",), "fp8-block": ("fp8",), "fp8-channel": ("fp8", "fp8-block"), "mxfp4": ("mxfp4-a8",)}
+# Element types without measurements of their own, and whose kernels they run like.
+ALIKE = {"fp16": "bf16", "mxfp8": "fp8", "int8": "fp8", "fp8-channel": "fp8", "fp4": "nvfp4", "mxfp4": "nvfp4"}
+WEIGHT_ONLY_4 = "mxfp4"  # four-bit experts that are widened were measured in this format alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ def operator_time(operator: Operator, machine: Machine) -> Times:
 
 def _gemm(operator: Operator, machine: Machine) -> Times:
     dtype, peak = arithmetic(machine.gpu, operator.compute)
-    row = _row(machine.kernels.gemm, operator.format, *((ANY,) if operator.bits <= 8 else ()), dtype)
+    quantized = (ANY,) if operator.bits <= 8 else ()
+    row = _row(machine.kernels.gemm, operator.format, *quantized, dtype, ALIKE.get(dtype, dtype))
     share = row.bandwidth_share
     if operator.bits <= 8 and dtype not in NARROW:
         share *= machine.kernels.weight_only_share.get("4" if operator.bits <= 4 else "8", 1)
@@ -79,7 +83,7 @@ def _gemm(operator: Operator, machine: Machine) -> Times:
 def _attention(operator: Operator, machine: Machine) -> Times:
     rows = machine.kernels.attention
     mine = tuple(row for row in rows if row.library == machine.profile.library) or rows
-    row = _row(mine, operator.format)
+    row = _row(mine, operator.format, ALIKE.get(operator.format, operator.format))
     latency, work = attention_time(operator.bytes, machine.bandwidth, row.latency_s, row.bandwidth_share)
     return latency, work + _reread(operator, machine.profile)
 
@@ -94,7 +98,7 @@ def _reread(operator: Operator, profile: Profile) -> Quantity:
 
 
 def _latent(operator: Operator, machine: Machine) -> Times:
-    row = _row(machine.kernels.latent_attention, operator.format)
+    row = _row(machine.kernels.latent_attention, operator.format, ALIKE.get(operator.format, operator.format))
     _, peak = arithmetic(machine.gpu, operator.compute)
     return latent_attention_time(
         operator.bytes,
@@ -110,7 +114,7 @@ def _latent(operator: Operator, machine: Machine) -> Times:
 
 
 def _prefill(operator: Operator, machine: Machine) -> Times:
-    row = _row(machine.kernels.prefill_attention, operator.format)
+    row = _row(machine.kernels.prefill_attention, operator.format, ALIKE.get(operator.format, operator.format))
     _, peak = arithmetic(machine.gpu, operator.compute)
     return prefill_attention_time(
         operator.flops,
@@ -139,7 +143,9 @@ def _experts(operator: Operator, machine: Machine) -> Times:
         return 2 * latency, 2 * work
     dtype, peak = arithmetic(machine.gpu, operator.compute)
     usable = [row for row in machine.kernels.experts if row.chosen]
-    names = (operator.format, *EQUALS.get(operator.format, ()), dtype, ANY)
+    widened = (WEIGHT_ONLY_4,) if operator.bits <= 4 and dtype not in NARROW else ()
+    equals = EQUALS.get(operator.format, ())
+    names = (operator.format, *equals, *widened, dtype, ALIKE.get(dtype, dtype), ANY)
     rows = next((found for name in names if (found := [row for row in usable if row.dtype == name])), usable)
     shares = machine.kernels.experts_flops_share
     flops_share = shares[max((key for key in shares if int(key) <= load.experts), key=int)]
