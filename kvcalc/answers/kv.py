@@ -17,6 +17,7 @@ from kvcalc.specs.variants import architecture_variants
 USUAL_CONTEXTS = (2048, 8192, 32768, 131072)
 COMMON_GPUS = ("rtx-4090", "l40s", "a100-80g-sxm", "h100-sxm", "h200-sxm", "b200-sxm")
 CACHE_VARIANTS = ("fp8", "int8", "nvfp4")
+GGML_VARIANTS = ("q8_0", "q4_0")  # what llama.cpp has instead
 BATCHED_TOKENS = 8192
 AS_IT_IS = "as it is"
 
@@ -66,15 +67,16 @@ def kv(
         },
         result=result,
         figures=tuple(figures),
-        assumptions=(*assumptions, *_in_flight(deployment)),
+        assumptions=(*assumptions, *_in_flight(models, deployment)),
         sources=tuple(source for model in models for source in model.sources),
     )
 
 
-def _in_flight(deployment: Deployment) -> tuple[Assumption, ...]:
-    if deployment.engine == "ideal" or deployment.max_num_batched_tokens is not None:
+def _in_flight(models: Iterable[ModelSpec], deployment: Deployment) -> tuple[Assumption, ...]:
+    windows = any(getattr(mixer, "window", None) for model in models for g in model.groups for mixer in g.mixers)
+    if deployment.engine != "vllm" or deployment.max_num_batched_tokens is not None or not windows:
         return ()
-    why = "what a server takes on most GPUs; engines keep room for it in sliding layers"
+    why = "what a server takes on GPUs of 70 GiB or more; room for it is kept in layers with a window"
     return (Assumption(name="max_num_batched_tokens", value=BATCHED_TOKENS, why=why),)
 
 
@@ -120,6 +122,8 @@ def _set_aside(model: ModelSpec, dtype: str, deployment: Deployment, context: in
         return None
     tokens = deployment.max_num_batched_tokens or BATCHED_TOKENS
     asked = {"kv_cache_dtype": dtype, "max_num_batched_tokens": tokens, "max_model_len": context}
+    if deployment.engine == "trtllm":
+        asked["max_num_seqs"] = 1  # its states are reserved for all sequences that may run; this is one
     return capacity(model, deployment.model_copy(update=asked), 0).needed_bytes(context)
 
 
@@ -141,9 +145,10 @@ def _variants(model: ModelSpec, deployment: Deployment, contexts: tuple[int, ...
     """The same model under other caches, so that what each trick saves is visible."""
     at = contexts or _contexts(model)
     dtype = cache_dtype(model, deployment)
+    smaller = GGML_VARIANTS if deployment.engine == "llamacpp" else CACHE_VARIANTS
     others = [
         _model(model, f"{other} cache", other, deployment, at)
-        for other in CACHE_VARIANTS
+        for other in smaller
         if element_bytes(other) < element_bytes(dtype)
     ]
     others += [_model(other, name, dtype, deployment, at) for name, other in architecture_variants(model)]

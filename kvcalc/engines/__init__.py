@@ -36,6 +36,8 @@ def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
     """The cache's element type under this engine: as asked, else as the checkpoint says, else as the engine does."""
     if deployment.engine == "vllm":
         return vllm.planned_dtype(model, deployment)
+    if deployment.engine == "llamacpp" and deployment.kv_cache_dtype == "auto":
+        return "f16"  # whatever the file's tensors are
     return asked_cache_dtype(model, deployment)
 
 
