@@ -17,6 +17,7 @@ SHARED_WIDTH = (
     "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",
     "share_expert_dim", "shared_experts_intermediate_size",
 )  # fmt: skip
+MOST_WIDTH = 10**9
 SHARED = ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
 
 
@@ -35,6 +36,8 @@ def _width(keys: Keys, traits: Traits, hidden: int) -> int:
         factor = keys.number("block_ffn_dim_multiplier", default=1.0) or 1.0
         multiple = keys.integer("block_multiple_of", default=256) or 1
         width = -(-int(factor * (2 * width // 3)) // multiple) * multiple
+    if not 1 <= width <= MOST_WIDTH:
+        raise keys.error(WIDTH, width, f"a width between 1 and {MOST_WIDTH}")
     return width
 
 
