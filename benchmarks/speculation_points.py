@@ -25,6 +25,8 @@ from kvcalc.timing.steady import prompts_time
 
 Case = Mapping[str, Any]
 USUAL_CONTEXT = 512  # tokens, where a case states no lengths: chat and summaries
+USUAL_GAMMA = 5  # draft tokens, where a case states none
+PLAIN_INT4 = "int4g32"  # what gpt-fast writes when it is asked for int4
 ASSISTED = ("sps", "assisted")  # transformers' assisted generation with a model of 68M, and its schedule
 ASSISTANT = "llama-68m"
 EAGER = next(one for one in tables() if one["engine"] == "eager")
@@ -44,8 +46,7 @@ class EagerRounds(Rounds):
 
     def verify_s(self, batch: Quantity, rows_each: Quantity) -> Quantity:
         step = Step(decode=batch, context=self.context, rows_each=rows_each)
-        tree = EAGER["tree_s"] if self.drafter.tree.nodes else 0.0
-        return self._pass(self.target, step, EAGER["pass_s"] + tree) + EAGER["search_s"].get(self.drafter.name, 0.0)
+        return self._pass(self.target, step, EAGER["pass_s"]) + EAGER["search_s"].get(self.drafter.name, 0.0)
 
     def draft_pass_s(self, batch: Quantity, gamma: int = 1) -> Quantity:
         """A model goes through its own generation loop; a layer or heads are called by the target's."""
@@ -91,6 +92,8 @@ def plan_of(case: Case) -> Plan:
     Raises:
         KvcalcError: something that it states cannot be resolved.
     """
+    if case.get("weights_dtype") == "int4":
+        case = {**case, "weights_dtype": PLAIN_INT4}
     setting = setting_of(case)
     spec, name = case.get("spec") or {}, str(case.get("draft") or "")
     eager = "eager" in case["engine"].lower()
@@ -135,14 +138,14 @@ def _drafting(target: Deployed, name: str, spec: Mapping[str, Any]) -> tuple[Dra
         return drafter(target.model, None, spec["c"], Tree()), int(gamma)
     known = method(_bare(name))
     if known is not None:
-        if "tree" in known:
-            return drafter(target.model, known["names"][0], None, None), int(gamma or known["tree"]["depth"])
-        return drafter(target.model, known["names"][0], None, Tree()), int(gamma or 1)
+        own = "tree" in known and bool(spec)  # what is not stated is the engine's own default: a chain
+        found = drafter(target.model, known["names"][0], None, None if own else Tree())
+        return found, int(gamma or (known["tree"]["depth"] if own else USUAL_GAMMA))
     model_name, form = _model(name)
     found = drafter(target.model, model_name, None, Tree())
     assert found.model is not None
     stored = as_served(found.model, target.model.dtype, form)
-    return found.model_copy(update={"model": stored, "own": stored}), int(gamma or 5)
+    return found.model_copy(update={"model": stored, "own": stored}), int(gamma or USUAL_GAMMA)
 
 
 def _bare(name: str) -> str:

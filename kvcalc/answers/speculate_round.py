@@ -27,6 +27,7 @@ class Overheads(Frozen):
 
     draft_pass_s: float = 0.0
     round_s: float = 0.0
+    draft_sequence_s: float = 0.0
     rank_pass_s: float = 0.0
     copies_rows: bool = False
 
@@ -43,10 +44,14 @@ class Overheads(Frozen):
 
 
 @cache
-def tables() -> tuple[dict[str, Any], ...]:
-    """The engines of speculation.toml, those of a version span before the rest."""
-    found = tomllib.loads(Path(__file__).with_name("speculation.toml").read_text(encoding="utf-8"))["engine"]
-    return tuple(sorted(found, key=lambda one: "before" not in one))
+def constants() -> dict[str, Any]:
+    """Everything speculation.toml says."""
+    return tomllib.loads(Path(__file__).with_name("speculation.toml").read_text(encoding="utf-8"))
+
+
+def tables() -> list[dict[str, Any]]:
+    """Its engines, those of a span of versions before the rest."""
+    return sorted(constants()["engine"], key=lambda one: "before" not in one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,8 @@ class Rounds:
             return 0.0 * batch
         step = Step(decode=batch, context=self.context, rows_each=self.drafter.tree.rows_each(gamma))
         telling = self.overheads.rank_pass_s if self.target.deployment.tensor_parallel_size > 1 else 0.0
-        return kernel_time(self.draft, step) + self.overheads.draft_pass_s + telling
+        host = self.overheads.draft_pass_s + self.overheads.draft_sequence_s * batch + telling
+        return kernel_time(self.draft, step) + host
 
     def at(self, batch: Quantity, gamma: int) -> Round:
         """A round of `gamma` drafted levels."""
