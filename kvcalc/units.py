@@ -158,6 +158,15 @@ def format_bytes(value: float, digits: int = 2) -> str:
     return f"{number} {prefix}B"
 
 
+def format_gib(value: float, digits: int = 2) -> str:
+    """Always in GiB, as engines log it, so that a column compares at a glance.
+
+    >>> format_gib(268435456), format_gib(16060522496, 1), format_gib(0)
+    ('0.25 GiB', '15.0 GiB', '0 GiB')
+    """
+    return f"{value / GIB:,.{digits}f} GiB" if value else "0 GiB"
+
+
 def format_decimal_bytes(value: float, digits: int = 1) -> str:
     """Decimal prefixes: what a vendor's data sheet and a bandwidth speak.
 
@@ -187,6 +196,15 @@ def format_tera(value: float, unit: str = "FLOP/s", digits: int = 1) -> str:
     return f"{value / DECIMAL['T']:,.{digits}f} T{unit}"
 
 
+def format_gigabytes(value: float) -> str:
+    """A bandwidth or a data sheet's memory in whole GB, so that a column compares at a glance.
+
+    >>> format_gigabytes(3.35e12), format_gigabytes(204.8e9)
+    ('3,350 GB', '205 GB')
+    """
+    return f"{value / GB:,.0f} GB"
+
+
 def format_count(value: float) -> str:
     """A number with thousands separated.
 
@@ -203,6 +221,15 @@ def format_tokens(value: int) -> str:
     ('128K', '8K', '40,000')
     """
     return f"{value // 1024}K" if value and value % 1024 == 0 else f"{value:,}"
+
+
+def format_things(value: int, noun: str) -> str:
+    """A number of things.
+
+    >>> format_things(1, "sequence"), format_things(1200, "GPU")
+    ('1 sequence', '1,200 GPUs')
+    """
+    return f"{value:,} {noun}" + ("" if value == 1 else "s")
 
 
 def format_parameters(value: float) -> str:

@@ -25,7 +25,7 @@ from kvcalc.reports.size import (
     SizeResult,
 )
 from kvcalc.specs.base import Assumption
-from kvcalc.units import format_count
+from kvcalc.units import format_count, format_gib
 
 USUAL_CONTEXTS = (2048, 8192, 32768)
 
@@ -44,6 +44,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         fits=deployed.unfit_reason(point) is None,
         reason=deployed.unfit_reason(point),
         context=point.context,
+        mean_context=point.mean_context,
         batch=point.batch,
         max_model_len=deployed.max_model_len,
         weight_bytes_per_gpu=deployed.weight_bytes,
@@ -100,9 +101,10 @@ def _inputs(deployed: Deployed, context: int, batch: int | None) -> dict[str, ob
 def _memory(deployed: Deployed) -> tuple[MemoryTerm, ...]:
     """From the GPU's total to the pool, one line a term."""
     budget = deployed.budget
-    share = f"{budget.requested / budget.total:.0%} of {budget.total / 2**30:.2f} GiB"
+    whole = budget.requested == budget.total
+    share = "" if whole else f"{budget.requested / budget.total:.0%} of {format_gib(budget.total)}"
     terms = [
-        MemoryTerm(name="engine's share", bytes=budget.requested, note=share),
+        MemoryTerm(name="memory" if whole else "engine's share", bytes=budget.requested, note=share),
         MemoryTerm(name="weights", bytes=budget.weights, note=deployed.model.quantization or deployed.model.dtype),
     ]
     if budget.lora.high:
@@ -138,7 +140,8 @@ def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:
     """The same pool without the engine's rounding, and the difference in words."""
     if deployed.capacity is None or deployed.deployment.engine == "ideal":
         return None
-    plain = deployed.deployment.model_copy(update={"engine": "ideal"})
+    # The engine may store another type than the file: whisper's float32 as 16 bits.
+    plain = deployed.deployment.model_copy(update={"engine": "ideal", "kv_cache_dtype": deployed.cache_dtype})
     ideal = capacity(deployed.model, plain, max(0, deployed.pool_bytes or 0))
     ours, theirs = ideal.kv_cache_size_tokens, deployed.capacity.kv_cache_size_tokens
     if ours is None or theirs is None:

@@ -75,6 +75,14 @@ class Page:
     notes: tuple[str, ...] = field(default=())  # assumptions, at the end
 
 
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "llamacpp": "llama.cpp"}
+
+
+def engine_name(engine: str, version: str | None = None) -> str:
+    """As its makers spell it: "vLLM 0.33.0"."""
+    return " ".join(part for part in (ENGINES.get(engine, engine), version) if part)
+
+
 def assumed(report: Report) -> tuple[str, ...]:
     """Each assumption of a report in a line, said once."""
     return tuple(dict.fromkeys(f"{one.name}{_value(one.value)}: {one.why}" for one in report.assumptions))

@@ -3,6 +3,7 @@
 import os
 import sys
 import textwrap
+from collections.abc import Callable
 from typing import TextIO
 
 from kvcalc.render.page import Bars, Block, Facts, Page, Plot, Table
@@ -28,11 +29,7 @@ def render(page: Page, colour: bool = False) -> str:
     def paint(text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if colour and text else text
 
-    verdict = ""
-    if page.verdict:
-        code = _CYAN if page.good is None else _GREEN if page.good else _RED
-        verdict = "  " + paint(page.verdict, code)
-    parts = [paint(page.title, _BOLD) + verdict]
+    parts = [_title(page, paint)]
     for block in page.blocks:
         heading = [paint(block.title, _BOLD)] if block.title else []
         parts.append("\n".join([*heading, *_lines(block, colour)]))
@@ -40,6 +37,21 @@ def render(page: Page, colour: bool = False) -> str:
         notes = [line for note in page.notes for line in _wrapped(f"· {note}", "  ", "    ")]
         parts.append("\n".join([paint("Assumed", _BOLD), *(paint(line, _DIM) for line in notes)]))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _title(page: Page, paint: Callable[[str, str], str]) -> str:
+    """The title and the verdict beside it, or below where they are too long for one line."""
+    title = _wrapped(page.title, "", "  ")
+    if not page.verdict:
+        return _painted(title, _BOLD, paint)
+    verdict = _wrapped(page.verdict, "  ", "  ")
+    code = _CYAN if page.good is None else _GREEN if page.good else _RED
+    beside = len(verdict) == 1 and len(title[-1]) + len(verdict[0]) <= WIDTH
+    return _painted(title, _BOLD, paint) + ("" if beside else "\n") + _painted(verdict, code, paint)
+
+
+def _painted(lines: list[str], code: str, paint: Callable[[str, str], str]) -> str:
+    return "\n".join(paint(line, code) for line in lines)
 
 
 def _lines(block: Block, colour: bool) -> list[str]:
@@ -53,7 +65,7 @@ def _lines(block: Block, colour: bool) -> list[str]:
         return _facts(block)
     if isinstance(block, Bars):
         return _bars(block)
-    return [line for text in block.lines for line in _wrapped(text, "  ", "  ")]
+    return [line for text in block.lines for line in _wrapped(text, "  ", "    ")]
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:

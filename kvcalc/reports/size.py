@@ -94,7 +94,8 @@ class SizeResult(Frozen):
     engine_version: str | None
     fits: bool
     reason: str | None  # why not
-    context: int
+    context: int  # the longest that a sequence gets: what must fit
+    mean_context: int  # while it decodes: what the step's figures are at
     batch: int | None
     max_model_len: int | None
     weight_bytes_per_gpu: int

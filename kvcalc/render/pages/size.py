@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed, engine_name
 from kvcalc.reports.base import Range
 from kvcalc.reports.size import MemoryTerm, RankedGpu, RankingReport, Serving, SizeReport, SizeResult
-from kvcalc.units import format_bytes, format_count, format_seconds, format_usd
+from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_seconds, format_things, format_usd
 
 
 def page(report: SizeReport | RankingReport) -> Page:
@@ -13,48 +13,52 @@ def page(report: SizeReport | RankingReport) -> Page:
     blocks: list[Block] = []
     if isinstance(report, RankingReport):
         blocks.append(_ranking(report.result.ranking))
-    blocks.append(_memory(result))
+    blocks.append(_memory(result, report.inputs["kv_memory_bytes"] is not None))
     if result.fits or result.kv_cache_size_tokens:
         blocks.append(_sequences(result))
     if result.bound is not None:
-        blocks.append(_step(result))
+        blocks.append(_step(result, int(report.inputs["data_parallel_size"])))
     if result.serving is not None:
         blocks.append(_serving(result.serving))
     if result.advice:
         blocks.append(
             Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
         )
-    where = f"{result.gpus} × {result.gpu}"
-    engine = " ".join(part for part in (result.engine, result.engine_version) if part)
-    verdict = "fits" if result.fits else f"does not fit: {result.reason}"
+    predicted = result.kv_pool_bytes_per_gpu is not None
     return Page(
-        title=f"{result.model} on {where}, {engine}",
-        verdict=verdict,
-        good=result.fits,
+        title=f"{result.model} on {result.gpus} × {result.gpu}, {engine_name(result.engine, result.engine_version)}",
+        verdict=_verdict(result),
+        good=result.fits if predicted else None,
         blocks=tuple(blocks),
         notes=assumed(report),
     )
 
 
-def _memory(result: SizeResult) -> Facts:
-    rows = [(term.name, format_bytes(term.bytes), _remark(term)) for term in result.memory]
+def _verdict(result: SizeResult) -> str:
+    if result.fits:
+        return "fits"
+    if result.kv_pool_bytes_per_gpu is None:
+        return f"not predicted: {result.reason}; --kv-memory sets the pool"
+    return f"does not fit: {result.reason}"
+
+
+def _memory(result: SizeResult, pool_given: bool) -> Facts:
+    rows = [(term.name, format_gib(term.bytes), _remark(term)) for term in result.memory]
     if result.kv_pool_bytes_per_gpu is not None:
-        rows.append(("cache pool", format_bytes(result.kv_pool_bytes_per_gpu), _pool_range(result)))
+        spread = _spread(result.kv_pool_low_bytes_per_gpu, result.kv_pool_high_bytes_per_gpu)
+        given = "given" if pool_given else ""
+        rows.append(("cache pool", format_gib(result.kv_pool_bytes_per_gpu), spread or given))
     return Facts(title="Memory of one GPU", rows=tuple(rows))
 
 
 def _remark(term: MemoryTerm) -> str:
-    if term.low_bytes is None or term.high_bytes is None or term.low_bytes == term.high_bytes:
-        return term.note
-    spread = f"{format_bytes(term.low_bytes)} to {format_bytes(term.high_bytes)}"
-    return f"{term.note} ({spread})" if term.note else spread
+    return ", ".join(part for part in (_spread(term.low_bytes, term.high_bytes), term.note) if part)
 
 
-def _pool_range(result: SizeResult) -> str:
-    low, high = result.kv_pool_low_bytes_per_gpu, result.kv_pool_high_bytes_per_gpu
+def _spread(low: int | None, high: int | None) -> str:
     if low is None or high is None or low == high:
         return ""
-    return f"{format_bytes(low)} to {format_bytes(high)}"
+    return f"{low / GIB:,.2f} to {high / GIB:,.2f}"
 
 
 def _sequences(result: SizeResult) -> Block:
@@ -63,6 +67,7 @@ def _sequences(result: SizeResult) -> Block:
     per_token = f"{format_bytes(result.kv_cache_bytes_per_token)} a token"
     if result.fixed_bytes_per_sequence:
         per_token += f" and {format_bytes(result.fixed_bytes_per_sequence)} a sequence"
+    per_token += " on each GPU" if result.gpus > 1 else ""
     tokens = "no limit" if result.kv_cache_size_tokens is None else format_count(result.kv_cache_size_tokens)
     rows = [("tokens", tokens, per_token)]
     if result.kv_cache_max_concurrency is not None and result.max_model_len is not None:
@@ -70,7 +75,7 @@ def _sequences(result: SizeResult) -> Block:
         rows.append(("concurrency", concurrency, f"sequences of max_model_len = {format_count(result.max_model_len)}"))
     for row in result.by_context:
         held = "no limit" if row.max_batch is None else format_count(row.max_batch)
-        rows.append((f"at {format_count(row.context)}", held, "sequences"))
+        rows.append((f"at {format_count(row.context)}", held, "sequence" if row.max_batch == 1 else "sequences"))
     if result.ideal is not None:
         ideal = result.ideal
         tokens = "no limit" if ideal.kv_cache_size_tokens is None else format_count(ideal.kv_cache_size_tokens)
@@ -78,7 +83,7 @@ def _sequences(result: SizeResult) -> Block:
     return Facts(title="Cache that fits", rows=tuple(rows))
 
 
-def _step(result: SizeResult) -> Facts:
+def _step(result: SizeResult, replicas: int) -> Facts:
     bound, estimate = result.bound, result.estimate
     assert bound is not None
     cost = bound.usd_per_million_output_tokens
@@ -96,8 +101,12 @@ def _step(result: SizeResult) -> Facts:
                 ),
             )
         )
-    batch = format_count(result.batch or 0)
-    return Facts(title=f"One decode step of {batch} sequences at {format_count(result.context)}", rows=tuple(rows))
+    title = f"One decode step of {format_things(result.batch or 0, 'sequence')} at {format_count(result.mean_context)}"
+    if result.mean_context != result.context:
+        title += f", the mean up to {format_count(result.context)}"
+    if replicas > 1:
+        title += f", on each of {replicas} replicas"
+    return Facts(title=title, rows=tuple(rows))
 
 
 def _serving(serving: Serving) -> Facts:
@@ -116,7 +125,7 @@ def _serving(serving: Serving) -> Facts:
     if usd_out is not None and usd_in is not None:
         rows.append(("cost", f"{format_usd(usd_out)} out", f"{format_usd(usd_in)} in, per million tokens of each"))
     return Facts(
-        title=f"Serving {format_count(serving.concurrency)} requests at a time, "
+        title=f"Serving {format_things(serving.concurrency, 'request')} at a time, "
         f"{format_count(serving.input_len)} tokens in and {format_count(serving.output_len)} out",
         rows=tuple(rows),
     )
