@@ -203,10 +203,12 @@ def _to_hold_more(tried: list[tuple[Change, Outcome]], now: Outcome, point: Oper
 
 def _more(ratio: float, outcome: Outcome, now: Outcome, point: OperatingPoint) -> str:
     said = f"{ratio:.1f}× the tokens: {_count(outcome.tokens)} instead of {_count(now.tokens)}"
-    if outcome.batch != now.batch and now.batch is not None:
+    if now.tokens is None:  # a cache that does not grow with tokens
+        said = f"{ratio:.1f}× the sequences: {_count(outcome.batch)} instead of {_count(now.batch)}"
+    elif outcome.batch != now.batch and now.batch is not None:
         said += f"; {_sequences(outcome.batch, point.context)} instead of {_count(now.batch)}"
     freed = (outcome.pool or 0) - (now.pool or 0)
-    said += f"; {format_bytes(freed)} more per GPU" if freed > 0.05 * GIB else ""
+    said += f"; {format_bytes(freed)} more cache per GPU" if freed > 0.05 * GIB else ""
     return said + (f"; {_cheaper(outcome.usd, now.usd)}" if _saves(outcome, now) else "")
 
 

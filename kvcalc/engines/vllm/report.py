@@ -29,7 +29,7 @@ def rounding_in_words(pool: Pool, deployment: Deployment, rules: Rules) -> str:
     if padded and all(group.page_bytes * widest == pool.block_bytes for group in pool.groups):
         said.append(f"{padded} padded layers in {len(pool.groups)} groups")
     if any(group.most_tokens for group in pool.groups):
-        said.append(f"windows keep {in_flight_tokens(deployment, rules)} tokens in flight")
+        said.append(f"windows keep {in_flight_tokens(deployment, rules):,} tokens in flight")
     pages = max((group.fixed_blocks for group in pool.groups if group.kind == "state"), default=0)
     if pages:
         said.append(f"{pages} state page{'s' if pages > 1 else ''} a sequence, as large as a block")
