@@ -92,8 +92,10 @@ def choose(known: tuple[Profile, ...], engine: str, version: str | None, vendor:
     if not mine:
         return next(one for one in known if one.name == DEFAULT)
     reached = [one for one in mine if version is None or version_key(one.since) <= version_key(version)]
+    if not reached:
+        return min(mine, key=lambda one: (version_key(one.since), one.vendor == ""))
     # Of equal beginnings the one for this vendor.
-    return max(reached or mine[:1], key=lambda one: (version_key(one.since), one.vendor != ""))
+    return max(reached, key=lambda one: (version_key(one.since), one.vendor != ""))
 
 
 def version_key(version: str) -> tuple[int, ...]:

@@ -1,0 +1,88 @@
+"""The data files of this room: whole, plausible, and keyed by engines and GPUs, never by models."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kvcalc.catalog.cards import card_names
+from kvcalc.catalog.data import data_dir
+from kvcalc.catalog.gpus import all_gpus, load_gpu
+from kvcalc.catalog.kernels import load_kernels, similar
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.kernels import GemmKernel, Kernels
+from kvcalc.timing import profile as profiles
+from kvcalc.timing.profile import profile_for
+from kvcalc.timing.ranges import FILE, spread
+
+KERNEL_FILES = sorted((data_dir("gpu_specs") / "kernels").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", KERNEL_FILES, ids=lambda path: path.stem)
+def test_kernel_files_read(path: Path) -> None:
+    table = tomllib.loads(path.read_text())
+    if path.stem != "classes":
+        assert Kernels.model_validate(table).evidence
+    else:
+        assert all((path.parent / f"{one['like']}.toml").is_file() for one in table["class"])
+
+
+@pytest.mark.parametrize("gpu", all_gpus(), ids=lambda gpu: gpu.name)
+def test_every_gpu_has_complete_kernels(gpu: GpuSpec) -> None:
+    for engine in (None, "llamacpp"):
+        kernels = load_kernels(gpu, engine)
+        rows = kernels.gemm, kernels.attention, kernels.latent_attention, kernels.prefill_attention, kernels.experts
+        assert all(rows)
+        assert all((kernels.elementwise_share, kernels.experts_flops_share))
+        assert {row.library for row in kernels.all_reduce} >= {"nccl", "pcie"}
+
+
+def test_kernels_come_from_the_nearest() -> None:
+    assert load_kernels(load_gpu("h100-sxm")).like is None
+    assert load_kernels(load_gpu("h100-pcie")).like == "h100-sxm"  # the same chip
+    assert load_kernels(load_gpu("h200-nvl")).like == "h200-sxm"  # by name, before the chip
+    assert load_kernels(load_gpu("mi300x")).like == "amd-instinct"
+    assert load_kernels(load_gpu("gaudi3")).like == "generic"
+    assert similar(load_gpu("h100-sxm"), "llamacpp") == "llamacpp-hbm"
+
+
+def test_a_users_own_kernels_come_first() -> None:
+    row = GemmKernel(dtype="bf16", latency_s=1e-6, bandwidth_share=0.5, flops_share=0.5)
+    mine = load_gpu("h100-sxm").model_copy(update={"kernels": Kernels(evidence="measured here", gemm=(row,))})
+    kernels = load_kernels(mine)
+    assert kernels.gemm[0] == row
+    assert {one.dtype for one in kernels.gemm} >= {"bf16", "fp8", "nvfp4"}  # the rest is filled
+    assert kernels.like is None
+
+
+def test_profiles_follow_versions_and_vendors() -> None:
+    assert profile_for("vllm").name == "vllm"
+    assert profile_for("vllm", "0.12.0").name == "vllm"
+    assert profile_for("vllm", "0.5.4").name == "vllm-2024"
+    assert profile_for("vllm", "0.5.4", "AMD").name == "vllm-2024-amd"
+    assert profile_for("vllm", "0.1").name == "vllm-2024"  # before the first: the first
+    assert profile_for("trtllm", "0.7.1").name == "trtllm-0.7"
+    assert profile_for("trtllm", "1.0.0rc3").name == "trtllm"
+    assert profile_for("ideal").name == "serving"
+
+
+def test_a_profile_inherits_values_and_not_evidence() -> None:
+    assert profile_for("sglang").step_s == profile_for("ideal").step_s > 0
+    assert profile_for("sglang").points == 0 < profile_for("ideal").points
+
+
+def test_no_constant_is_keyed_by_a_model() -> None:
+    texts = [path.read_text() for path in (*KERNEL_FILES, FILE, profiles.FILE)]
+    keys = {word for text in texts for word in text.replace('"', " ").replace("=", " ").split()}
+    assert not keys & set(card_names())
+
+
+def test_ranges_hold_the_estimate() -> None:
+    for table in tomllib.loads(FILE.read_text())["range"]:
+        around = spread(table["kind"])
+        assert 0 < around.low < 1 < around.high
+        wider = around.on_unmeasured_gpu()
+        assert wider.low < around.low < around.high < wider.high
+    with pytest.raises(KvcalcError, match="no range"):
+        spread("nonsense")
