@@ -1,6 +1,7 @@
 """Serving in a steady state: conservation, limits, and growth."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -47,7 +48,7 @@ def test_more_clients_wait_longer_and_serve_more(machine: Make) -> None:
         steady_state(LLAMA, Layout(), machine(), concurrency=clients, input_len=1000, output_len=1000)
         for clients in (1, 4, 16, 64, 256)
     ]
-    for fewer, more in zip(found, found[1:], strict=False):
+    for fewer, more in pairwise(found):
         assert more.tpot_s.value > fewer.tpot_s.value
         assert more.ttft_s.value > fewer.ttft_s.value
         assert more.output_tokens_per_s > fewer.output_tokens_per_s
@@ -70,12 +71,11 @@ def test_prompts_are_cheaper_together(machine: Make) -> None:
 def test_chunks_ride_on_the_reading_of_weights(machine: Make) -> None:
     # A chunk adds less to a step than a whole prompt's share, but it takes a step for each chunk.
     on = machine()
-    whole, chunked = (
-        carried_time(
-            carried_prefill(LLAMA, Layout(), on, batch=8, context=1000, input_len=8192, budget=budget), on.profile
-        )
+    carried = [
+        carried_prefill(LLAMA, Layout(), on, batch=8, context=1000, input_len=8192, budget=budget)
         for budget in (8192, 512)
-    )
+    ]
+    whole, chunked = (carried_time(one, on.profile) for one in carried)
     step = step_time(kernel_sums(decode_step(LLAMA, batch=8, context=1000), on), on.profile, 8)
     assert chunked < whole
     assert chunked + 16 * step > whole + step
