@@ -52,7 +52,7 @@ class EagerRounds(Rounds):
         """A model goes through its own generation loop; a layer or heads are called by the target's."""
         if self.draft is None:
             return 0.0
-        step = Step(decode=batch, context=self.context, rows_each=self.drafter.tree.rows_each(gamma))
+        step = Step(decode=batch, context=self.context, rows_each=self.drafter.rows_each(gamma))
         return self._pass(self.draft, step, EAGER["pass_s"] if self.drafter.kind == "model" else EAGER["draft_pass_s"])
 
 

@@ -40,10 +40,6 @@ class Tree(Frozen):
             return tree_nodes(self.widths[:gamma])
         return gamma if self.nodes is None or gamma == 0 else max(self.nodes, gamma)
 
-    def rows_each(self, gamma: int) -> float:
-        """Rows of one draft pass for one sequence, on average over the levels."""
-        return max(1.0, self.drafted(gamma) / gamma) if self.widths and gamma else self.rows
-
 
 class Drafter(Frozen):
     """What drafts. `model` is what one draft pass runs, `own` the part of it that takes memory beside the target."""
@@ -61,6 +57,12 @@ class Drafter(Frozen):
         if self.kind == "lookup" or gamma == 0:
             return 0
         return 1 if self.kind == "heads" else gamma
+
+    def rows_each(self, gamma: int) -> float:
+        """Rows of one draft pass for one sequence, on average over the levels."""
+        if self.kind == "heads":
+            return 1
+        return max(1.0, self.tree.drafted(gamma) / gamma) if self.tree.widths and gamma else self.tree.rows
 
 
 @cache
@@ -118,12 +120,15 @@ def _own_tree(name: str | None) -> Tree:
 def _mtp(target: ModelSpec) -> dict[str, Any]:
     if not target.mtp:
         raise KvcalcError(f"{target.name} has no multi-token-prediction layers", hint="name another --draft")
+    bare: dict[str, Any] = {"mtp": (), "towers": (), "weight_file_bytes": None}
     first = target.mtp[0].model_copy(update={"layers": (0,)})
+    own_head = any(
+        tensor.category == "head" for tensor in first.tensors
+    )  # in some checkpoints a copy lies in the layer
+    outside = () if own_head else target.tensors
     return {
-        "model": target.model_copy(update={"groups": (first,), "mtp": (), "towers": (), "weight_file_bytes": None}),
-        "own": target.model_copy(
-            update={"groups": target.mtp, "tensors": (), "mtp": (), "towers": (), "weight_file_bytes": None}
-        ),
+        "model": target.model_copy(update=bare | {"groups": (first,), "tensors": outside}),
+        "own": target.model_copy(update=bare | {"groups": target.mtp, "tensors": ()}),
     }
 
 

@@ -115,7 +115,7 @@ class Rounds:
             return self.drafter.ratio * self.plain_s(batch)
         if self.draft is None:
             return 0.0 * batch
-        step = Step(decode=batch, context=self.context, rows_each=self.drafter.tree.rows_each(gamma))
+        step = Step(decode=batch, context=self.context, rows_each=self.drafter.rows_each(gamma))
         telling = self.overheads.rank_pass_s if self.target.deployment.tensor_parallel_size > 1 else 0.0
         host = self.overheads.draft_pass_s + self.overheads.draft_sequence_s * batch + telling
         return kernel_time(self.draft, step) + host
