@@ -70,7 +70,7 @@ def _task(setting: Setting, metric: str) -> tuple[str, float]:
     case = setting.case
     gpus = case.get("n_gpus", 1)
     replicas = setting.layout.data_parallel_size
-    closed_loop = str(case.get("group", "")).startswith(SERVING)
+    closed_loop = "len_scale" in case or str(case.get("group", "")).startswith(SERVING)
     if metric == "tpot_ms":
         return ("tpot" if closed_loop else "decode"), 1e3
     if metric == "ttft_ms":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.formats import BF16, PLAIN, WeightFormat
+from kvcalc.specs.formats import BF16, PLAIN, WeightFormat, integer
 from kvcalc.specs.model import (
     Attention,
     DenseMlp,
@@ -25,9 +25,10 @@ FORMATS: dict[str, WeightFormat] = PLAIN | {
     "fp8": WeightFormat(name="fp8", compute="fp8", bits=8),
     "fp8_block": WeightFormat(name="fp8-block", compute="fp8", bits=8, scale="block", scale_bits=32, block=(128, 128)),
     "int8": WeightFormat(name="int8", compute="bf16", bits=8),  # weight-only, as gpt-fast has it
-    "int4g32": WeightFormat(
-        name="int4-g32", compute="bf16", bits=4, scale="group", scale_bits=16, zero_bits=16, group=32
-    ),
+    "int4g32": integer(4, 32, zero_bits=16),
+    "int4": integer(4, 128, zero_bits=4),
+    "awq": integer(4, 128, zero_bits=4),
+    "gptq": integer(4, 128, zero_bits=4),
     "nvfp4": WeightFormat(name="nvfp4", compute="nvfp4", bits=4, scale="group", scale_bits=8, group=16),
     "mxfp4": WeightFormat(name="mxfp4", compute="bf16", bits=4, scale="group", scale_bits=8, group=32),
 }
@@ -50,7 +51,8 @@ def shape(dims: Mapping[str, Any], weights_dtype: str, file_bytes: float | None 
     rest = plain if weights_dtype in EXPERTS_ONLY else weight
     attention = plain if weights_dtype in NOT_LATENT and "mla" in dims else rest
     hidden, layers, experts = dims["h"], dims["L"], dims.get("experts")
-    windowed, dense = dims.get("window_layers", 0), dims.get("dense_layers", 0) if experts else layers
+    windowed = dims.get("window_layers", layers) if dims.get("window") else 0
+    dense = dims.get("dense_layers", 0) if experts else layers
     groups = []
     for first, last, window in ((0, windowed, dims.get("window")), (windowed, layers, None)):
         mixer, projections = _mixer(dims, window, attention)
@@ -63,7 +65,8 @@ def shape(dims: Mapping[str, Any], weights_dtype: str, file_bytes: float | None 
     head = table.model_copy(update={"name": "head", "category": "head", "matmul": True})
     counted = sum(tensor.parameters * group.count for group in groups for tensor in group.tensors)
     # Whether the head has a table of its own shows in the stated parameters.
-    tied = abs(counted + table.parameters - dims["params"]) < abs(counted + 2 * table.parameters - dims["params"])
+    stated = dims.get("params", counted + 2 * table.parameters)
+    tied = abs(counted + table.parameters - stated) < abs(counted + 2 * table.parameters - stated)
     return ModelSpec(
         name="case",
         family="case",
@@ -85,7 +88,7 @@ def _mixer(dims: Mapping[str, Any], window: int | None, weight: WeightFormat) ->
     hidden, heads = dims["h"], dims["heads"]
     if "mla" in dims:
         mla = dims["mla"]
-        q_rank, rank, rope, nope, value = mla["q_lora"], mla["kv_lora"], mla["rope"], mla["nope"], mla["v"]
+        q_rank, rank, rope, nope, value = mla.get("q_lora"), mla["kv_lora"], mla["rope"], mla["nope"], mla["v"]
         latent = LatentAttention(
             query_heads=heads,
             kv_lora_rank=rank,
@@ -103,7 +106,7 @@ def _mixer(dims: Mapping[str, Any], window: int | None, weight: WeightFormat) ->
             _matrix("kv_b", "attention", "columns", heads * (nope + value), rank, BF16),
             _matrix("o", "attention", "rows", hidden, heads * value, weight),
         )
-    size, kv_heads = dims["d_h"], dims["n_kv"]
+    size, kv_heads = dims.get("d_h") or hidden // heads, dims["n_kv"]
     attention = Attention(query_heads=heads, kv_heads=kv_heads, head_dim=size, v_head_dim=size, window=window)
     return attention, (
         _matrix("q", "attention", "columns", heads * size, hidden, weight),
@@ -128,7 +131,7 @@ def _matrices(category: Any, width: int, hidden: int, gated: bool, weight: Weigh
 def _experts(
     dims: Mapping[str, Any], weight: WeightFormat, rest: WeightFormat, plain: WeightFormat
 ) -> tuple[Mlp, tuple[Tensor, ...]]:
-    width, shared = dims["moe_inter"], dims.get("shared_inter", 0)
+    width, shared = dims.get("moe_inter") or dims["inter"], dims.get("shared_inter", 0)
     mlp = MoeMlp(experts=dims["experts"], top_k=dims["topk"], expert_width=width, shared_width=shared)
     routed = _matrices("experts", width, dims["h"], True, weight)
     router = _matrix("router", "router", "whole", dims["experts"], dims["h"], plain)

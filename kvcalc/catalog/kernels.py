@@ -36,8 +36,8 @@ def load_kernels(gpu: GpuSpec, engine: str | None = None) -> Kernels:
     """
     of_engine = similar(gpu, engine) if engine else None
     own = None if of_engine else _file(gpu.name)
-    other = of_engine or (None if own else similar(gpu))
-    chain = [gpu.kernels, own, _file(other) if other else None, _file(GENERIC)]
+    other = of_engine or similar(gpu)
+    chain = [gpu.kernels, own, _file(other) if other and other != gpu.name else None, _file(GENERIC)]
     like = None if gpu.kernels or own or of_engine else other or GENERIC
     return _merged([one for one in chain if one is not None]).model_copy(update={"like": like})
 

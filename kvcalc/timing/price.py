@@ -35,6 +35,7 @@ SHARED_READING = (8, 128)  # query heads of a group and elements of a head for w
 EQUALS = {"fp8": ("fp8-block",), "fp8-block": ("fp8",), "fp8-channel": ("fp8", "fp8-block"), "mxfp4": ("mxfp4-a8",)}
 # Element types without measurements of their own, and whose kernels they run like.
 ALIKE = {"fp16": "bf16", "mxfp8": "fp8", "int8": "fp8", "fp8-channel": "fp8", "fp4": "nvfp4", "mxfp4": "nvfp4"}
+QUANTIZES = {"mxfp4-a8": "mxfp8"}  # kernels that take narrower activations than the weights' format says
 WEIGHT_ONLY_4 = "mxfp4"  # four-bit experts that are widened were measured in this format alone
 
 
@@ -141,7 +142,7 @@ def _experts(operator: Operator, machine: Machine) -> Times:
         )
         latency, work = _gemm(half, machine)
         return 2 * latency, 2 * work
-    dtype, peak = arithmetic(machine.gpu, operator.compute)
+    dtype, _ = arithmetic(machine.gpu, operator.compute)
     usable = [row for row in machine.kernels.experts if row.chosen]
     widened = (WEIGHT_ONLY_4,) if operator.bits <= 4 and dtype not in NARROW else ()
     equals = EQUALS.get(operator.format, ())
@@ -153,6 +154,7 @@ def _experts(operator: Operator, machine: Machine) -> Times:
     moved = touched * load.expert_bytes + operator.activation_bytes
     best: Quantity = None
     for row in rows:
+        peak = arithmetic(machine.gpu, QUANTIZES.get(row.dtype, operator.compute))[1]
         latency, work = matmul_time(
             moved, operator.flops, machine.bandwidth, peak, row.latency_s, row.bandwidth_share, flops_share
         )
