@@ -206,8 +206,9 @@ def rank(question: Question) -> RankingReport:
 
 
 def _ranked(name: str, title: str, memory_bytes: int, result: SizeResult) -> RankedGpu:
-    bound = result.bound
+    bound, estimate = result.bound, result.estimate
     cost, speed = result.best_figures
+    best = estimate.step_time_s.value if estimate else bound.step_time_s if bound else None
     return RankedGpu(
         gpu=name,
         title=title,
@@ -217,11 +218,14 @@ def _ranked(name: str, title: str, memory_bytes: int, result: SizeResult) -> Ran
         max_batch=result.max_batch,
         kv_cache_size_tokens=result.kv_cache_size_tokens,
         bound_step_time_s=bound.step_time_s if bound else None,
+        step_time_s=best,
         output_tokens_per_s=speed,
         usd_per_million_output_tokens=cost,
     )
 
 
-def _order(row: RankedGpu) -> tuple[bool, float, float]:
+def _order(row: RankedGpu) -> tuple[bool, bool, float, float, int]:
+    """Of what does not fit, the largest first, for it came nearest; what is not predicted last."""
     cost = row.usd_per_million_output_tokens
-    return (not row.fits, float("inf") if cost is None else cost, -(row.output_tokens_per_s or 0))
+    speed, size = -(row.output_tokens_per_s or 0), -row.memory_bytes
+    return (not row.fits, row.max_batch is None, float("inf") if cost is None else cost, speed, size)

@@ -144,7 +144,8 @@ class RankedGpu(Frozen):
     max_batch: int | None
     kv_cache_size_tokens: int | None
     bound_step_time_s: float | None
-    output_tokens_per_s: float | None  # of the estimate where there is one, else of the bound
+    step_time_s: float | None  # of the estimate where there is one, else of the bound, as the next two
+    output_tokens_per_s: float | None
     usd_per_million_output_tokens: float | None
 
 

@@ -1,5 +1,6 @@
 """What `kvcalc size` shows."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed, engine_name
@@ -10,10 +11,30 @@ from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_sec
 
 def page(report: SizeReport | RankingReport) -> Page:
     result = report.result
-    blocks: list[Block] = []
+    engine = engine_name(result.engine, result.engine_version)
     if isinstance(report, RankingReport):
-        blocks.append(_ranking(report.result.ranking))
-    blocks.append(_memory(result, report.inputs["kv_memory_bytes"] is not None))
+        ranking = report.result.ranking
+        fitting = sum(row.fits for row in ranking)
+        many = f"{result.gpus} × " if result.gpus > 1 else ""
+        return Page(
+            title=f"{result.model} on {many}each of {len(ranking)} GPUs, {engine}",
+            verdict=f"fits on {fitting or 'none'}",
+            good=fitting > 0,
+            blocks=(*_ranking(ranking, result.context), *_figures(report)),
+            notes=assumed(report),
+        )
+    return Page(
+        title=f"{result.model} on {result.gpus} × {result.gpu}, {engine}",
+        verdict=_verdict(result),
+        good=result.fits if result.kv_pool_bytes_per_gpu is not None else None,
+        blocks=_figures(report),
+        notes=assumed(report),
+    )
+
+
+def _figures(report: SizeReport | RankingReport) -> tuple[Block, ...]:
+    result = report.result
+    blocks: list[Block] = [_memory(result, report.inputs["kv_memory_bytes"] is not None)]
     if result.fits or result.kv_cache_size_tokens:
         blocks.append(_sequences(result))
     if result.bound is not None:
@@ -24,14 +45,7 @@ def page(report: SizeReport | RankingReport) -> Page:
         blocks.append(
             Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
         )
-    predicted = result.kv_pool_bytes_per_gpu is not None
-    return Page(
-        title=f"{result.model} on {result.gpus} × {result.gpu}, {engine_name(result.engine, result.engine_version)}",
-        verdict=_verdict(result),
-        good=result.fits if predicted else None,
-        blocks=tuple(blocks),
-        notes=assumed(report),
-    )
+    return tuple(blocks)
 
 
 def _verdict(result: SizeResult) -> str:
@@ -140,27 +154,33 @@ def _speed(tokens_per_s: float, cost: float | None, remark: str) -> str:
     return f"{remark}, {format_count(tokens_per_s)} tokens/s{money}"
 
 
-def _ranking(ranking: tuple[RankedGpu, ...]) -> Table:
-    return Table(
-        title="Every GPU, the cheapest that fits first"
-        if any(r.usd_per_million_output_tokens for r in ranking)
-        else "Every GPU",
-        columns=("GPU", "memory", "sequences", "step", "tokens/s", "$ per M", ""),
-        left=frozenset({0, 6}),
-        rows=tuple(_ranked(row) for row in ranking),
-    )
+def _ranking(ranking: tuple[RankedGpu, ...], context: int) -> Iterator[Block]:
+    """What fits in a table, the rest in a sentence; the first one follows in full."""
+    fitting = [row for row in ranking if row.fits]
+    if fitting:
+        yield Table(
+            title="The cheapest first, then those without a list price",
+            columns=("GPU", "memory", f"sequences\nof {format_count(context)}", "step", "tokens/s", "$ per M"),
+            rows=tuple(_ranked(row) for row in fitting),
+        )
+    small = [row.gpu for row in ranking if not row.fits and row.max_batch is not None]
+    unknown = [row.gpu for row in ranking if not row.fits and row.max_batch is None]
+    lines = [f"Too small: {', '.join(small)}."] if small else []
+    lines += [f"Not predicted, for memory is shared with the host: {', '.join(unknown)}."] if unknown else []
+    if lines:
+        yield Text(lines=tuple(lines))
+    yield Text(lines=(f"In full: {ranking[0].title}.",))
 
 
 def _ranked(row: RankedGpu) -> tuple[str, ...]:
     cost = row.usd_per_million_output_tokens
     return (
         row.gpu,
-        format_bytes(row.memory_bytes, 0),
-        "–" if row.max_batch is None else format_count(row.max_batch),
-        "–" if row.bound_step_time_s is None else format_seconds(row.bound_step_time_s, 1),
+        format_gib(row.memory_bytes, 0),
+        "no limit" if row.max_batch is None else format_count(row.max_batch),
+        "–" if row.step_time_s is None else format_seconds(row.step_time_s),
         "–" if row.output_tokens_per_s is None else format_count(row.output_tokens_per_s),
         "–" if cost is None else format_usd(cost),
-        "" if row.fits else "unknown" if row.max_batch is None else "no fit",
     )
 
 
