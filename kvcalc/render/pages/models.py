@@ -17,7 +17,7 @@ def list_page(report: ModelsReport) -> Page:
             ),
             Text(
                 lines=(
-                    "All and active parameters, weights on disk, and the cache of a token in the dtype that `auto` means.",
+                    "All and active parameters, weights on disk, cache of a token in the dtype that `auto` means.",
                     "* and a state of fixed size for each sequence.",
                     "`kvcalc models MODEL` shows one in full. A Hub id, a folder, a config.json, a .gguf or a TOML "
                     "works wherever a card's name does.",
