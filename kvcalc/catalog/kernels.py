@@ -11,6 +11,7 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels, Measured
 
 GENERIC = "generic"
+ANY = "any"
 # Rows with equal values of these fields say the same thing; a nearer file's row wins.
 KEYS = {
     "gemm": ("dtype",),
@@ -82,13 +83,22 @@ def _merged(chain: list[Kernels]) -> Kernels:
         changes: dict[str, object] = {}
         for field, keys in KEYS.items():
             mine: tuple[Measured, ...] = getattr(first, field)
-            known = {tuple(getattr(row, key) for key in keys) for row in mine}
-            more = [row for row in getattr(other, field) if tuple(getattr(row, key) for key in keys) not in known]
+            known = {_key(row, keys) for row in mine}
+            more = [row for row in getattr(other, field) if known.isdisjoint((_key(row, keys), _whatever(row, keys)))]
             changes[field] = (*mine, *more)
         for field in ("elementwise_share", "weight_only_share", "experts_flops_share"):
             changes[field] = getattr(first, field) or getattr(other, field)
         first = first.model_copy(update=changes)
     return first
+
+
+def _key(row: Measured, keys: tuple[str, ...]) -> tuple[object, ...]:
+    return tuple(getattr(row, key) for key in keys)
+
+
+def _whatever(row: Measured, keys: tuple[str, ...]) -> tuple[object, ...]:
+    """The key of a nearer row that holds for every library, and so stands for this one too."""
+    return tuple(ANY if key == "library" else getattr(row, key) for key in keys)
 
 
 def forget_files() -> None:

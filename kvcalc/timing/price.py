@@ -82,9 +82,10 @@ def _gemm(operator: Operator, machine: Machine) -> Times:
 
 
 def _attention(operator: Operator, machine: Machine) -> Times:
-    rows = machine.kernels.attention
-    mine = tuple(row for row in rows if row.library == machine.profile.library) or rows
-    row = _row(mine, operator.format, ALIKE.get(operator.format, operator.format))
+    stored = operator.format, ALIKE.get(operator.format, operator.format)
+    rows = next((found for dtype in stored if (found := _of(machine.kernels.attention, dtype))), None)
+    rows = rows or machine.kernels.attention
+    row = next((row for row in rows if row.library == machine.profile.library), rows[0])
     latency, work = attention_time(operator.bytes, machine.bandwidth, row.latency_s, row.bandwidth_share)
     return latency, work + _reread(operator, machine.profile)
 
@@ -194,6 +195,10 @@ def _all_reduce_rows(gpus: int, link: str, machine: Machine) -> tuple[AllReduceK
         if mine:
             found.append(min(mine, key=lambda row: abs(row.gpus - gpus)))
     return tuple(found)
+
+
+def _of(rows: tuple[Kernel, ...], dtype: str) -> tuple[Kernel, ...]:
+    return tuple(row for row in rows if row.dtype == dtype)
 
 
 def _row(rows: tuple[Kernel, ...], *dtypes: str) -> Kernel:

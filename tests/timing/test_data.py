@@ -9,10 +9,12 @@ from kvcalc.catalog.cards import card_names
 from kvcalc.catalog.data import data_dir
 from kvcalc.catalog.gpus import all_gpus, load_gpu
 from kvcalc.catalog.kernels import load_kernels, similar
+from kvcalc.counting.operator import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.specs.kernels import GemmKernel, Kernels
+from kvcalc.specs.kernels import AttentionKernel, GemmKernel, Kernels
 from kvcalc.timing import profile as profiles
+from kvcalc.timing.price import Machine, operator_time
 from kvcalc.timing.profile import profile_for
 from kvcalc.timing.ranges import FILE, spread
 
@@ -86,3 +88,12 @@ def test_ranges_hold_the_estimate() -> None:
         assert wider.low < around.low < around.high < wider.high
     with pytest.raises(KvcalcError, match="no range"):
         spread("nonsense")
+
+
+def test_a_users_attention_stands_for_every_library() -> None:
+    row = AttentionKernel(dtype="bf16", library="any", latency_s=1e-6, bandwidth_share=0.4)
+    mine = load_gpu("h100-sxm").model_copy(update={"kernels": Kernels(evidence="measured here", attention=(row,))})
+    for engine in ("vllm", "trtllm"):
+        machine = Machine(mine, load_kernels(mine), profile_for(engine))
+        reading = Operator("attention", "attention", 1, cache_bytes=3.35e9)
+        assert sum(operator_time(reading, machine)) == pytest.approx(1e-6 + 1e-3 / 0.4)
