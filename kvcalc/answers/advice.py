@@ -56,19 +56,19 @@ def advice(deployed: Deployed, point: OperatingPoint, measured_pool: int | None 
 
 
 def _outcome(deployed: Deployed, point: OperatingPoint, measured_pool: int | None) -> Outcome:
-    held = deployed.capacity
+    seen = measured_pool is not None
     if measured_pool is not None:
         deployed = _with(deployed, {"kv_memory_bytes": max(0, measured_pool)})
-        held = deployed.capacity
+    held = deployed.capacity
     usd = None
-    if held is not None and measured_pool is None:
+    if held is not None and not seen:
         usd = _usd(deployed, point)
     return Outcome(
-        fits=deployed.unfit_reason(point) is None,
+        fits=deployed.unfit_reason(point, seen) is None,
         tokens=held.kv_cache_size_tokens if held else None,
         batch=held.max_batch(point.context) if held else None,
         pool=deployed.pool_bytes,
-        longest=held.estimated_max_model_len(deployed.max_model_len) if held and deployed.max_model_len else None,
+        longest=deployed.longest(seen),
         usd=usd,
     )
 

@@ -7,7 +7,7 @@ from kvcalc.answers.question import Question
 from kvcalc.catalog.kernels import load_kernels
 from kvcalc.catalog.prices import price_of, price_warning
 from kvcalc.counting.cache import CacheProfile, cache_profile
-from kvcalc.counting.layout import leaves_node
+from kvcalc.counting.layout import leaves_node, pipeline_stages
 from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes
 from kvcalc.engines.capacity import Capacity, length_of
 from kvcalc.engines.memory import memory_before_cache
@@ -81,6 +81,44 @@ class Deployed:
     def profile(self) -> CacheProfile:
         """One sequence's cache on one GPU, as the mathematics needs it."""
         return cache_profile(self.model, self.cache_dtype, state_dtype=self.state_dtype, layout=self.deployment.layout)
+
+    def bytes_per_token(self, context: int) -> float:
+        """Growth of one sequence's cache on one GPU, in the engine's own layout; no pool is needed to know it."""
+        return self._empty.bytes_per_token(context)
+
+    @cached_property
+    def needed_bytes(self) -> int:
+        """What one sequence of max_model_len takes on one GPU, in whole blocks."""
+        return self._empty.needed_bytes()
+
+    @cached_property
+    def _empty(self) -> Capacity:
+        resolved = self.deployment.model_copy(update={"max_num_batched_tokens": self.max_num_batched_tokens})
+        return capacity(self.model, resolved, 0)
+
+    def longest(self, pool_seen: bool = False) -> int | None:
+        """The longest single sequence that could be served, at most max_model_len; None: at no length.
+
+        Args:
+            pool_seen: the pool is one that an engine made, so that the card does hold it.
+        """
+        length, budget = self.max_model_len, self.budget
+        if length is None or self.capacity is None:
+            return None
+        table, kept = budget.request_table, max(0, budget.reserve.value)
+        if budget.starts is False and table <= kept and not pool_seen:
+            return None
+        return self.capacity.estimated_max_model_len(min(length, kept * length // table) if table else length)
+
+    @cached_property
+    def fixed_bytes(self) -> int:
+        """State of one sequence on one GPU of the fullest pipeline stage."""
+        stages = pipeline_stages(self.model, self.deployment.pipeline_parallel_size)
+        parts = (
+            cache_profile(self.model, self.cache_dtype, self.state_dtype, self.deployment.layout, stage)
+            for stage in stages
+        )
+        return max(part.fixed_bytes for part in parts)
 
     @cached_property
     def peak_flops(self) -> float:
@@ -209,16 +247,20 @@ class Deployed:
             raise KvcalcError(said, hint="lower context, or raise max-model-len where the model allows it")
         return (said,)
 
-    def unfit_reason(self, point: OperatingPoint) -> str | None:
-        """Why it does not fit, in words; None: the engine starts and the batch has its cache."""
+    def unfit_reason(self, point: OperatingPoint, pool_seen: bool = False) -> str | None:
+        """Why it does not fit, in words; None: the engine starts and the batch has its cache.
+
+        Args:
+            pool_seen: the pool is one that an engine made, so that the card does hold it.
+        """
         budget = self.budget
         if budget.pool is None:
             return budget.reason or "the pool is not predicted"
         if budget.pool.value <= 0:
             lacking = format_bytes(-budget.pool.value)
             return f"weights and overhead exceed the memory by {lacking} per GPU"
-        if budget.starts is False:
-            return f"the card's {format_bytes(budget.total)} cannot hold all of it"
+        if budget.starts is False and not pool_seen:
+            return _too_full(budget)
         assert self.capacity is not None
         return self._too_small(point, self.capacity)
 
@@ -236,3 +278,17 @@ class Deployed:
                 f"{format_count(fitting)} sequences of {format_count(point.context)} fit, {format_count(wanted)} asked"
             )
         return None
+
+
+def _too_full(budget: MemoryBudget) -> str:
+    """Why a card cannot hold what was asked of it."""
+    if budget.request_table > max(budget.reserve.value, 0):
+        table, kept = format_bytes(budget.request_table), format_bytes(budget.reserve.value)
+        return f"the table from requests to tokens takes {table}, and only {kept} are kept back for it and the rest"
+    besides = format_bytes(budget.overhead.value + budget.initial_use.value)
+    if budget.pool_given and budget.pool is not None:
+        held = f"{format_bytes(budget.weights)} of weights, a pool of {format_bytes(budget.pool.value)}"
+        return f"{held} and {besides} besides exceed the card's {format_bytes(budget.total)}"
+    more = format_bytes(budget.card.value - budget.requested)
+    share = format_bytes(budget.requested)
+    return f"the engine's share of {share} and {more} outside it exceed the card's {format_bytes(budget.total)}"

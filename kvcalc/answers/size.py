@@ -9,6 +9,7 @@ from kvcalc.answers.speed import point_of
 from kvcalc.answers.working import working
 from kvcalc.catalog.gpus import all_gpus
 from kvcalc.engines import capacity
+from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory_budget import ByteRange
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import cache as formulas
@@ -28,6 +29,7 @@ from kvcalc.specs.base import Assumption
 from kvcalc.units import format_count, format_gib
 
 USUAL_CONTEXTS = (2048, 8192, 32768)
+WORTH_SAYING = 0.0005  # of the sequences
 
 
 def size(question: Question, with_advice: bool = True, strict: bool = False) -> SizeReport:
@@ -52,11 +54,12 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         kv_pool_bytes_per_gpu=deployed.pool_bytes,
         kv_pool_low_bytes_per_gpu=_end(deployed.budget.pool, "low"),
         kv_pool_high_bytes_per_gpu=_end(deployed.budget.pool, "high"),
-        kv_cache_bytes_per_token=deployed.profile.growth_at(point.context),
-        fixed_bytes_per_sequence=deployed.profile.fixed_bytes,
+        kv_cache_bytes_per_token=deployed.bytes_per_token(point.context),
+        fixed_bytes_per_sequence=deployed.fixed_bytes,
         kv_cache_size_tokens=deployed.capacity.kv_cache_size_tokens if deployed.capacity else None,
         kv_cache_max_concurrency=deployed.capacity.max_concurrency() if deployed.capacity else None,
-        kv_cache_needed_bytes_per_gpu=deployed.capacity.needed_bytes() if deployed.capacity else None,
+        kv_cache_needed_bytes_per_gpu=deployed.needed_bytes,
+        estimated_max_model_len=_longest(deployed),
         max_batch=deployed.max_batch(point.context),
         memory=_memory(deployed),
         bound=speed.bound() if speed else None,
@@ -75,6 +78,13 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *deployed.budget.warnings, *deployed.price_warnings),
     )
+
+
+def _longest(deployed: Deployed) -> int | None:
+    """The longest single sequence that the pool holds, at most max_model_len."""
+    if deployed.capacity is None or deployed.max_model_len is None:
+        return None
+    return deployed.capacity.estimated_max_model_len(deployed.max_model_len)
 
 
 def _end(value: ByteRange | None, name: str) -> int | None:
@@ -143,18 +153,22 @@ def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:
     # The engine may store another type than the file: whisper's float32 as 16 bits.
     plain = deployed.deployment.model_copy(update={"engine": "ideal", "kv_cache_dtype": deployed.cache_dtype})
     ideal = capacity(deployed.model, plain, max(0, deployed.pool_bytes or 0))
-    ours, theirs = ideal.kv_cache_size_tokens, deployed.capacity.kv_cache_size_tokens
-    if ours is None or theirs is None:
-        said = "the cache does not grow"
-    elif ours == theirs:
-        said = "the engine loses nothing"
-    else:
-        lost = 1 - theirs / ours if ours else 0.0
-        word = "fewer" if lost > 0 else "more"
-        said = f"the engine holds {format_count(abs(ours - theirs))} {word} ({abs(lost):.1%})"
-        if deployed.capacity.rounding:
-            said += f": {deployed.capacity.rounding}"
-    return IdealCapacity(kv_cache_size_tokens=ours, max_batch=ideal.max_batch(context), difference=said)
+    said = _difference(ideal.max_concurrency(), deployed.capacity)
+    return IdealCapacity(
+        kv_cache_size_tokens=ideal.kv_cache_size_tokens, max_batch=ideal.max_batch(context), difference=said
+    )
+
+
+def _difference(ideal: float | None, held: Capacity) -> str:
+    """Sequences of max_model_len, which mean the same to every engine; the tokens that engines print do not."""
+    real = held.max_concurrency()
+    if ideal is None or real is None:
+        return "the cache does not grow"
+    lost = 1 - real / ideal if ideal else 0.0
+    if abs(lost) < WORTH_SAYING:
+        return "the engine loses nothing"
+    said = f"the engine holds {abs(lost):.1%} {'less' if lost > 0 else 'more'}"
+    return said + (f": {held.rounding}" if held.rounding else "")
 
 
 def _working(deployed: Deployed, context: int) -> tuple[Figure, ...]:

@@ -106,6 +106,7 @@ class SizeResult(Frozen):
     kv_cache_size_tokens: int | None
     kv_cache_max_concurrency: float | None
     kv_cache_needed_bytes_per_gpu: int | None  # what the engine sets aside for one sequence of max_model_len
+    estimated_max_model_len: int | None = None  # the longest single sequence that fits, at most max_model_len
     max_batch: int | None
     memory: tuple[MemoryTerm, ...]
     kv_pool_low_bytes_per_gpu: int | None = None
