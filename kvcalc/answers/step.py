@@ -1,6 +1,7 @@
 """`kvcalc step`: one decode step taken apart."""
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, operators_of, point_of, range_of
 from kvcalc.answers.working import peak_of, working
@@ -47,6 +48,7 @@ def step(question: Question) -> StepReport:
         output_tokens_per_s=at.bound().output_tokens_per_s,
         operators=_operators(deployed, at),
         matmul_thresholds=thresholds(deployed.model, ridge),
+        paging=paging_of(deployed, point),
     )
     return StepReport(
         inputs={
@@ -72,7 +74,7 @@ def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
     times = [None] * len(operators) if found is None else [float(one.time_s) for one in found.operators]
     rows = [
         OperatorRow(
-            name=one.name,
+            name=one.name.rpartition(".")[2],
             count=one.count,
             bytes=one.count * one.bytes,
             flops=one.count * one.flops,
@@ -82,12 +84,36 @@ def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
         )
         for one, time in zip(operators, times, strict=True)
     ]
+    rows = _merged(rows)
     if found is not None:
         engine = OperatorRow(
             name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(found.engine_s)
         )
         rows.append(engine)
     return tuple(rows)
+
+
+def _merged(rows: list[OperatorRow]) -> list[OperatorRow]:
+    """Calls that do the same in layers of different kinds are one row."""
+    merged: dict[tuple[object, ...], OperatorRow] = {}
+    for row in rows:
+        key = (row.name, row.bytes / row.count, row.flops / row.count, row.limit)
+        same = merged.get(key)
+        merged[key] = row if same is None else _together(same, row)
+    return list(merged.values())
+
+
+def _together(a: OperatorRow, b: OperatorRow) -> OperatorRow:
+    estimate = None if a.estimate_s is None or b.estimate_s is None else a.estimate_s + b.estimate_s
+    return OperatorRow(
+        name=a.name,
+        count=a.count + b.count,
+        bytes=a.bytes + b.bytes,
+        flops=a.flops + b.flops,
+        time_s=a.time_s + b.time_s,
+        limit=a.limit,
+        estimate_s=estimate,
+    )
 
 
 def thresholds(model: ModelSpec, ridge: float) -> tuple[MatmulThreshold, ...]:

@@ -1,21 +1,45 @@
 """`kvcalc step`."""
 
+from typing import Annotated
+
+import typer
+
 from kvcalc.cli.flags import GPU, OUTPUT, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 
 
 @takes(GPU, WORKLOAD, SERVING, OUTPUT)
-def command(model: ModelArgument, flags: Flags) -> None:
+def command(
+    model: ModelArgument,
+    flags: Flags,
+    tokens_per_step: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="A model that runs many tokens a step and keeps no cache: an emulator, block diffusion.",
+            rich_help_panel="Workload",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
     """One decode step taken apart: bytes, FLOPs, intensity, bounds and estimate, per operator.
 
     \b
       kvcalc step llama-3-8b --gpu h100-sxm --batch 64 --context 2048
       kvcalc step llama-3-8b --gpu h100-sxm --engine ideal --explain
+      kvcalc step emulator.toml --gpu h100-sxm --tokens-per-step 4096
     """
     output = Output(flags)
     from kvcalc.answers.question import ask
     from kvcalc.answers.step import step
     from kvcalc.render.pages.step import page, rows
 
-    output.emit(step(ask(model, flags)), "step", page, rows)
+    question = ask(model, flags)
+    if tokens_per_step is None:
+        output.emit(step(question), "step", page, rows)
+        return
+    from kvcalc.answers.step_tokens import step_of_tokens
+    from kvcalc.units import parse_tokens
+
+    output.emit(step_of_tokens(question, parse_tokens(tokens_per_step, "--tokens-per-step")), "step", page, rows)

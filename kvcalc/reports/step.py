@@ -3,6 +3,7 @@
 from typing import Literal
 
 from kvcalc.reports.base import Range, Report
+from kvcalc.reports.paging import Paging
 from kvcalc.specs.base import Frozen
 
 
@@ -58,6 +59,8 @@ class StepResult(Frozen):
     output_tokens_per_s: float
     operators: tuple[OperatorRow, ...]
     matmul_thresholds: tuple[MatmulThreshold, ...]
+    tokens_per_step: int | None = None  # of each sequence, for models that run many tokens a step and keep no cache
+    paging: Paging | None = None
 
 
 class StepReport(Report):

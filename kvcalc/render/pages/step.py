@@ -3,27 +3,44 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
+from kvcalc.render.pages.paging import paging_facts
 from kvcalc.reports.step import OperatorRow, StepReport, StepResult
-from kvcalc.units import format_bytes, format_count, format_seconds, format_si
+from kvcalc.units import format_bytes, format_count, format_seconds, format_short_bytes, format_si
 
 
 def page(report: StepReport) -> Page:
     result = report.result
     return Page(
-        title=f"One decode step of {result.model} on {result.gpus} × {result.gpu}",
+        title=f"One {_kind(result)} of {result.model} on {result.gpus} × {result.gpu}",
         verdict=f"{result.limit}-bound",
-        blocks=(_whole(result), *_operators(result), _thresholds(result)),
+        blocks=(
+            _whole(result),
+            *_operators(result),
+            _thresholds(result),
+            *([paging_facts(result.paging)] if result.paging else []),
+        ),
         notes=assumed(report),
     )
+
+
+def _kind(result: StepResult) -> str:
+    return "decode step" if result.tokens_per_step is None else "step"
+
+
+def _sequences(result: StepResult) -> str:
+    cached = f"{format_count(result.context)} cached tokens"
+    if result.tokens_per_step is None:
+        return f"of {cached}"
+    return f"{format_count(result.tokens_per_step)} tokens each, {cached}"
 
 
 def _whole(result: StepResult) -> Block:
     shares = result.intensity
     rows = [
-        ("sequences", format_count(result.batch), f"of {format_count(result.context)} cached tokens"),
+        ("sequences", format_count(result.batch), _sequences(result)),
         ("weights read", format_bytes(result.weight_bytes), f"{shares.weight_share:.0%} of the bytes"),
         ("cache read", format_bytes(result.cache_bytes), f"{shares.cache_share:.0%} of the bytes"),
-        ("FLOPs", format_si(result.flops, "FLOP", 2), ""),
+        ("FLOPs", format_si(result.flops, "FLOP"), ""),
         (
             "intensity",
             f"{result.intensity_flop_per_byte:.1f} FLOP/B",
@@ -46,27 +63,31 @@ def _operators(result: StepResult) -> tuple[Block, ...]:
     if not result.operators:
         return ()
     estimated = all(row.estimate_s is not None for row in result.operators)
-    whole = sum((row.estimate_s or 0.0) if estimated else row.time_s for row in result.operators) or 1.0
+    whole = sum(_time(row) for row in result.operators) or 1.0
+    columns = ("operator", "bytes", "FLOPs", "bound", *(("estimate",) if estimated else ()), "share", "limit")
     return (
         Table(
             title="By operator",
-            columns=("operator", "calls", "bytes", "FLOPs", "bound", "estimate", "share", "limit"),
-            left=frozenset({0, 7}),
-            rows=tuple(_operator(row, whole) for row in result.operators),
+            columns=columns,
+            left=frozenset({0, len(columns) - 1}),
+            rows=tuple(_operator(row, whole, estimated) for row in result.operators),
         ),
     )
 
 
-def _operator(row: OperatorRow, whole: float) -> tuple[str, ...]:
-    worked = row.bytes > 0 or row.flops > 0 or row.limit == "link"
+def _time(row: OperatorRow) -> float:
+    return row.time_s if row.estimate_s is None else row.estimate_s
+
+
+def _operator(row: OperatorRow, whole: float, estimated: bool) -> tuple[str, ...]:
+    worked = row.bytes > 0 or row.flops > 0
     return (
         row.name,
-        format_count(row.count) if worked else "",
-        format_bytes(row.bytes, 1) if worked else "",
-        format_si(row.flops, "", 1) if worked else "",
-        format_seconds(row.time_s) if worked else "",
-        "–" if row.estimate_s is None else format_seconds(row.estimate_s),
-        f"{(row.time_s if row.estimate_s is None else row.estimate_s) / whole:.0%}",
+        format_short_bytes(row.bytes) if worked else "",
+        format_si(row.flops, "") if worked else "",
+        format_seconds(row.time_s) if row.time_s else "",
+        *((format_seconds(_time(row)),) if estimated else ()),
+        f"{_time(row) / whole:.0%}",
         row.limit,
     )
 

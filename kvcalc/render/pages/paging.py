@@ -1,0 +1,26 @@
+"""What paging costs and gives, as `size` and `step` show it."""
+
+from kvcalc.render.page import Facts
+from kvcalc.reports.paging import Paging
+from kvcalc.units import format_count
+
+
+def paging_facts(one: Paging) -> Facts:
+    kernel = f"{one.kernel_slowdown_low:.0%} to {one.kernel_slowdown_high:.0%}"
+    step = f"{one.step_slowdown_low:.0%} to {one.step_slowdown_high:.0%}"
+    gain = "–" if one.gain is None else f"{one.gain:.2f} ×"
+    reserved = f"sequences, {format_count(one.reserved_tokens)} tokens reserved for each"
+    return Facts(
+        title="What paging costs and gives",
+        rows=(
+            ("its kernel", kernel, "slower attention, as measured in 2023"),
+            ("the whole step", step, "slower"),
+            ("contiguous", format_count(one.contiguous_batch), reserved),
+            ("paged", format_count(one.paged_batch), "sequences"),
+            (
+                "tokens/s",
+                gain,
+                f"{format_count(one.paged_tokens_per_s)} paged, {format_count(one.contiguous_tokens_per_s)} contiguous",
+            ),
+        ),
+    )
