@@ -19,6 +19,8 @@ RESULTS = {
     "kv": ("KvResult",),
     "step": ("StepResult",),
     "curve": ("CurveResult",),
+    "speculate": ("SpeculateResult",),
+    "prefill": ("PrefillResult",),
     "compare": ("CompareResult",),
     "check": ("CheckResult",),
     "models": ("ModelsResult", "ModelResult"),
