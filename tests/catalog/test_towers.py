@@ -33,6 +33,11 @@ def test_published_models(name: str) -> None:
     assert not found.assumptions
 
 
+@pytest.mark.parametrize("name", DATA["hub"])
+def test_families_whose_code_is_in_their_repositories(name: str) -> None:
+    assert parameters(read_towers(DATA["hub"][name]["config"])) == DATA["hub"][name]["parameters"]
+
+
 @pytest.mark.parametrize("index", range(len(CLASSES)), ids=lambda index: f"{CLASSES[index]['config']['model_type']}")
 def test_classes_of_the_library(index: int) -> None:
     found = read_towers(CLASSES[index]["config"])
