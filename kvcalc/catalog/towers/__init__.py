@@ -54,15 +54,16 @@ def _known_model(root: Keys, family: str, table: ModelTable) -> Towers:
         if keys is None:
             continue
         model_type = _tower_type(keys, part)
-        keys = keys.with_defaults(tower_defaults(model_type))
+        declared = tower_defaults(model_type)
         tower = tower_table(model_type)
         if tower is not None and tower.named_by:
-            model_type = keys.text(tower.named_by) or ""
+            model_type = keys.with_defaults(declared).text(tower.named_by) or ""
+            declared = {**declared, **tower_defaults(model_type)}
             tower = tower_table(model_type)
         if tower is None:
             assumptions.append(_not_counted(root.path(part.config), model_type))
             continue
-        scope = Scope(keys, tower.sizes, tower.aliases, scopes)
+        scope = Scope(keys.with_defaults(declared), tower.sizes, tower.aliases, scopes)
         scopes[part.config.split(".")[-1].removesuffix("_config")] = scope
         found.append(_tower(name, tower, scope))
     if found:

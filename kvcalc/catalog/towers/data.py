@@ -10,8 +10,9 @@ from kvcalc.catalog.towers.table import Tree
 from kvcalc.specs.base import Frozen
 
 Kind = Literal["vision", "audio", "encoder", "other"]
-TOWERS = ("vision", "vision_more", "vision_older", "vision_timm", "vision_hub", "audio")  # by the model_type of the tower's own config
-MODELS = ("models", "models_more", "models_audio", "models_hub")  # by the model_type of the whole
+# Files of towers, by the model_type of the tower's own config; and of models, by the model_type of the whole.
+TOWERS = ("vision", "vision_more", "vision_older", "vision_timm", "vision_hub", "audio")
+MODELS = ("models", "models_more", "models_audio", "models_hub")
 
 
 class TowerTable(Frozen):
