@@ -148,6 +148,20 @@ def _scaled(value: float, factors: dict[str, int], digits: int) -> tuple[str, st
     return (f"{number:,.0f}" if whole else f"{number:,.{digits}f}"), name
 
 
+def format_short_bytes(value: float) -> str:
+    """Three digits and a binary prefix: for a narrow column.
+
+    >>> format_short_bytes(1018.2 * 2**20), format_short_bytes(17 * 2**30), format_short_bytes(0)
+    ('0.99 GiB', '17.0 GiB', '0 B')
+    """
+    if value < 999.5:
+        return f"{value:.0f} B"
+    for prefix, factor in BINARY.items():
+        if value < 999.5 * factor:
+            return f"{three_digits(value / factor)} {prefix}B"
+    return format_bytes(value)
+
+
 def format_bytes(value: float, digits: int = 2) -> str:
     """Binary prefixes: what a GPU's memory and an engine's log speak.
 
@@ -177,14 +191,15 @@ def format_decimal_bytes(value: float, digits: int = 1) -> str:
     return f"{number} {prefix}B"
 
 
-def format_si(value: float, unit: str, digits: int = 1) -> str:
-    """A quantity with a decimal prefix.
+def format_si(value: float, unit: str) -> str:
+    """A quantity with a decimal prefix, to three digits.
 
-    >>> format_si(989e12, "FLOP/s", 0)
-    '989 TFLOP/s'
+    >>> format_si(989e12, "FLOP/s"), format_si(68.7e9, ""), format_si(999.9e9, "FLOP"), format_si(0, "FLOP")
+    ('989 TFLOP/s', '68.7 G', '1.00 TFLOP', '0 FLOP')
     """
-    number, prefix = _scaled(value, DECIMAL, digits)
-    return f"{number} {prefix}{unit}"
+    prefix = next((name for name, factor in DECIMAL.items() if value < 999.5 * factor), "P")
+    number = three_digits(value / DECIMAL[prefix]) if prefix else f"{value:.0f}"
+    return f"{number} {prefix}{unit}".rstrip()
 
 
 def format_tera(value: float, unit: str = "FLOP/s", digits: int = 1) -> str:
@@ -244,17 +259,27 @@ def format_parameters(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def format_seconds(value: float, digits: int = 2) -> str:
-    """A time in the unit that suits it.
+def format_seconds(value: float) -> str:
+    """A time in the unit that suits it, to three digits: no estimate knows more.
 
-    >>> format_seconds(0.00992), format_seconds(0.82), format_seconds(4.2e-6)
-    ('9.92 ms', '820.00 ms', '4.20 µs')
+    >>> format_seconds(0.00992), format_seconds(0.82), format_seconds(4.2e-6), format_seconds(0.99999)
+    ('9.92 ms', '820 ms', '4.20 µs', '1.00 s')
     """
-    if value >= 1:
-        return f"{value:,.{digits}f} s"
-    if value >= MILLISECOND:
-        return f"{value / MILLISECOND:.{digits}f} ms"
-    return f"{value / MICROSECOND:.{digits}f} µs"
+    for unit, factor in (("µs", MICROSECOND), ("ms", MILLISECOND)):
+        if value < 999.5 * factor:
+            return f"{three_digits(value / factor)} {unit}"
+    return f"{three_digits(value)} s"
+
+
+def three_digits(value: float) -> str:
+    """
+    >>> three_digits(4.2), three_digits(42.04), three_digits(420.4), three_digits(4204.2)
+    ('4.20', '42.0', '420', '4,204')
+    """
+    for digits, limit in ((2, 9.995), (1, 99.95)):
+        if abs(value) < limit:
+            return f"{value:.{digits}f}"
+    return f"{value:,.0f}"
 
 
 def format_usd(value: float) -> str:

@@ -68,7 +68,7 @@ def test_binary_and_decimal_are_never_mixed() -> None:
     assert units.format_bytes(80e9) == "74.51 GiB"
     assert units.format_decimal_bytes(80e9) == "80.0 GB"
     assert units.format_bytes(2**40) == "1.00 TiB"
-    assert units.format_si(2**40, "FLOP/s") == "1.1 TFLOP/s"
+    assert units.format_si(2**40, "FLOP/s") == "1.10 TFLOP/s"
 
 
 @given(st.floats(1, 1e17))

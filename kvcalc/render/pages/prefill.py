@@ -29,7 +29,7 @@ def page(report: PrefillReport) -> Page:
 
 def _first_token(result: PrefillResult) -> Facts:
     rows = [
-        ("FLOPs", format_si(result.flops, "FLOP", 2), f"{result.attention_share:.0%} of them attention"),
+        ("FLOPs", format_si(result.flops, "FLOP"), f"{result.attention_share:.0%} of them attention"),
         ("memory time", format_seconds(result.memory_time_s), ""),
         ("compute time", format_seconds(result.compute_time_s), ""),
         ("bound", format_seconds(result.bound_s), ""),
@@ -60,7 +60,7 @@ def _beside(result: PrefillResult) -> Facts:
         remark = ""
         if target.worst_step_s is not None and target.ttft_s is not None:
             remark = f"worst step {format_seconds(target.worst_step_s)}, first token {format_seconds(target.ttft_s)}"
-        rows.append((f"chunk for {format_seconds(target.tpot_s, 0)}", said, remark))
+        rows.append((f"chunk for {format_seconds(target.tpot_s)}", said, remark))
     context = format_count(result.context)
     return Facts(title=f"Beside {format_count(result.batch)} sequences of {context} tokens", rows=tuple(rows))
 
