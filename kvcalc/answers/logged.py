@@ -6,6 +6,7 @@ from kvcalc.answers.question import Question, stored_as
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.engines.logs_facts import LogFacts
+from kvcalc.engines.versions import check_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.checked import checked, flag_of
@@ -80,7 +81,8 @@ def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption
     # A value that the log abbreviates or that this engine spells in its own way is left to the default, and said.
     for name, value in list(values.items()):
         try:
-            checked(Deployment, {name: value})
+            one = checked(Deployment, {name: value})
+            check_version(one)
         except KvcalcError:
             del values[name]
             assumed.append(Assumption(name=name, value=None, why=f"the log's {str(value)[:40]!r} was not understood"))

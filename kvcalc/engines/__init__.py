@@ -8,6 +8,7 @@ from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.dtypes import cache_dtype as asked_cache_dtype
 from kvcalc.engines.dtypes import engine_dtype
 from kvcalc.engines.memory_loaded import loaded_weight_extra
+from kvcalc.engines.versions import check_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment, Layout
 from kvcalc.specs.model import ModelSpec
@@ -19,6 +20,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
     """What the cache of one replica holds when each GPU has `pool_bytes` for it."""
     if pool_bytes < 0:
         raise KvcalcError(f"the pool cannot be {pool_bytes} bytes", hint="give --kv-memory a size of zero or more")
+    check_version(deployment)
     check_layout(model, deployment.layout)
     stages = pipeline_stages(model, deployment.pipeline_parallel_size)
     if deployment.engine == "ideal":

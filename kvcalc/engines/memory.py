@@ -5,6 +5,7 @@ from kvcalc.engines.memory_budget import NOTHING, ByteRange, MemoryBudget
 from kvcalc.engines.memory_lora import adapter_bytes
 from kvcalc.engines.memory_settings import NOT_OBSERVED, Observed
 from kvcalc.engines.memory_shape import ProfileShape, profile_shape
+from kvcalc.engines.versions import check_version
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
@@ -45,6 +46,7 @@ def budget_of_shape(
     observed: Observed = NOT_OBSERVED,
 ) -> MemoryBudget:
     """The same from dimensions alone: for a model of which no config is at hand."""
+    check_version(deployment)
     weights = max(0, weights_bytes - deployment.cpu_offload_bytes)
     if deployment.engine == "ideal":
         found = _ideal(gpu, deployment, weights)

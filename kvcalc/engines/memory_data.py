@@ -7,6 +7,7 @@ from typing import Any
 
 from kvcalc.engines.memory_budget import ByteRange
 from kvcalc.engines.versions import Version, parse_version
+from kvcalc.specs.base import Assumption
 from kvcalc.units import GIB
 
 
@@ -30,6 +31,15 @@ def row_for(rows: list[dict[str, Any]], version: Version, **match: object) -> di
 
 def since(version: Version, first: str) -> bool:
     return version >= parse_version(first)
+
+
+def newer_than_read(engine: str, version: Version) -> tuple[Assumption, ...]:
+    """Said of a version whose rules nobody has read yet."""
+    newest = str(constants(engine)["newest"])
+    if version <= (*parse_version(newest)[:2], 10**4):
+        return ()
+    why = f"version {'.'.join(map(str, version))} is newer than the last whose rules were read"
+    return (Assumption(name="rules", value=newest, why=why),)
 
 
 def gib_range(row: dict[str, float]) -> ByteRange:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from kvcalc.engines.memory_data import constants, row_for, since
+from kvcalc.engines.memory_data import constants, newer_than_read, row_for, since
 from kvcalc.engines.memory_shape import ProfileShape
 from kvcalc.engines.versions import Version, parse_version
 from kvcalc.specs.base import Assumption, Frozen
@@ -52,6 +52,7 @@ def vllm_settings(
             Assumption(name="engine_version", value=text, why="not given: the newest vLLM whose rule is known")
         )
     version = parse_version(text)
+    assumed.extend(newer_than_read("vllm", version))
 
     utilization = deployment.gpu_memory_utilization
     if utilization is None:

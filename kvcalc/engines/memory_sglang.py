@@ -7,7 +7,7 @@ The pool holds keys, values and recurrent state. Activations, graphs and logits 
 """
 
 from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
-from kvcalc.engines.memory_data import constants, gib_range, since
+from kvcalc.engines.memory_data import constants, gib_range, newer_than_read, since
 from kvcalc.engines.memory_network import interconnect
 from kvcalc.engines.memory_shape import ProfileShape
 from kvcalc.engines.versions import Version, parse_version
@@ -24,7 +24,7 @@ def budget(
     data = constants("sglang")
     text = deployment.engine_version or data["newest"]
     version = parse_version(text)
-    assumed: list[Assumption] = []
+    assumed: list[Assumption] = list(newer_than_read("sglang", version))
     if deployment.engine_version is None:
         assumed.append(Assumption(name="engine_version", value=text, why="not given: the newest SGLang that was read"))
     fraction = deployment.gpu_memory_utilization

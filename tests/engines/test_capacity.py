@@ -168,3 +168,33 @@ def test_latents_with_a_window_reserve_like_other_windows() -> None:
 
 def test_versions_are_read() -> None:
     assert parse_version("0.21") < parse_version("0.21.1") < parse_version("v0.26.0rc2")
+
+
+@pytest.mark.parametrize(
+    "text", ["0.2x", "0.x", "0.10.x", "V1", "0.14-0.15", "0.9 - 0.10", "2026-08", "latest", "", "1"]
+)
+def test_what_is_no_version_is_not_taken_for_one(text: str) -> None:
+    with pytest.raises(KvcalcError) as caught:
+        held_by("vllm", LLAMA_3_8B, GIB, engine_version=text)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text, want",
+    [
+        ("0.10.1.1", (0, 10, 1)),
+        ("0.5.6.post2", (0, 5, 6)),
+        ("1.2.0-rc.3", (1, 2, 0)),
+        ("0.5.9-cu129", (0, 5, 9)),
+        ("0.19.2rc1.dev8+g4b7f5ea1a", (0, 19, 2)),
+        ("0.20.0+cu126", (0, 20, 0)),
+    ],
+)
+def test_what_follows_a_version(text: str, want: tuple[int, int, int]) -> None:
+    assert parse_version(text) == want
+
+
+def test_llama_cpp_counts_builds() -> None:
+    assert held_by("llamacpp", LLAMA_3_8B, GIB, engine_version="b5500").kv_cache_size_tokens
+    with pytest.raises(KvcalcError):
+        held_by("llamacpp", LLAMA_3_8B, GIB, engine_version="newest")
