@@ -137,7 +137,7 @@ def range_kind(point: Point) -> str:
     if task == "static" and point.profile.endswith(("2024", "2024-amd")):
         return f"static-2024{'-moe' if point.setting.routed else amd}"
     if task in ("decode", "prompts") and engine == "llamacpp":
-        return f"llamacpp-{task}"
+        return f"{point.profile}-{task}"
     return {"alone": f"ttft-alone{amd}", "saturated": "offline"}.get(task, task)
 
 

@@ -24,7 +24,7 @@ from kvcalc.timing.profile import Profile, choose
 Case = Mapping[str, Any]
 ENGINES = {
     "vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm", "TensorRT-LLM-based": "trtllm",
-    "FasterTransformer-based": "trtllm", "gpt-fast": "gpt-fast", "llama.cpp": "llamacpp",
+    "gpt-fast": "gpt-fast", "llama.cpp": "llamacpp",
 }  # fmt: skip
 OWN_KERNELS = ("llamacpp",)
 # Versions that cases give as words or dates.
