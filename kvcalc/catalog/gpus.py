@@ -20,8 +20,10 @@ from kvcalc.units import GB
 
 NOT_SPECS = {"aliases", "prices"}
 LISTING = "`kvcalc gpus` lists them; a path to a TOML file works too"
-_NOISE = {"nvidia", "amd", "intel", "geforce", "tesla", "instinct", "google", "cloud", "aws", "r", "tm"}
-_MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+(\d{1,4}) ?(?:gb|gib|g)\s*(?:\([^)]*\))?\s*", re.IGNORECASE)
+_NOISE = {"nvidia", "amd", "intel", "geforce", "tesla", "instinct", "google", "cloud", "aws", "r", "tm", "class"}
+_MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+(\d{1,4}) ?(?:gb|gib|g)\s*(?:\([^)]*\)|class)?\s*", re.IGNORECASE)
+_COUNT = re.compile(r"\s*(?:(\d{1,4})\s*[x×*]\s*(.+)|(.+?)\s+[x×*]\s?(\d{1,4}))\s*")  # 8x L4, L4 x8
+_SIZE_ALONE = re.compile(r"\s*(\d{1,4}) ?(?:gb|gib|g)(?:[\s_-]*(?:class|gpu|card|vram))*\s*", re.IGNORECASE)
 _MEMORY_TOLERANCE = 0.08  # a B200 is sold as 180 and as 192 GB; an A100 of 40 is not one of 80
 
 
@@ -103,7 +105,9 @@ def _spellings() -> dict[str, tuple[str, ...]]:
 
 
 def _is_path(text: str) -> bool:
-    return text.endswith(".toml") or "/" in text or "\\" in text
+    if text.endswith(".toml") or text.startswith((".", "/", "~")) or "\\" in text:
+        return True
+    return "/" in text and Path(text).exists()  # else two names: H100/H200
 
 
 def spelling(name: str) -> str:
@@ -127,12 +131,26 @@ def _meant(text: str) -> tuple[str, ...]:
     sized = _MEMORY_SUFFIX.fullmatch(text)
     found = _spellings().get(spelling(sized[1])) if sized else None
     if not sized or not found:
-        raise KvcalcError(f"unknown GPU {text!r}", hint=did_you_mean(text, gpu_names(), LISTING))
+        raise KvcalcError(f"unknown GPU {text!r}", hint=_hint(text))
     matching = tuple(name for name in found if _is_near(int(sized[2]) * GB, _named(name).memory_bytes))
     if not matching:
         sizes = ", ".join(f"{name} ({_named(name).memory_bytes / GB:g} GB)" for name in found)
         raise KvcalcError(f"GPU {text!r}: no such memory size", hint=f"the catalog has {sizes}")
     return matching
+
+
+def _hint(text: str) -> str:
+    """Several GPUs, a size without a name, or a name that is close to one."""
+    counted = _COUNT.fullmatch(text)
+    one = (counted[2] or counted[3]) if counted else text
+    if counted and (found := _spellings().get(spelling(one))):
+        return f"say {' or '.join(found)}; how many follows from --tensor-parallel-size, -pp and -dp"
+    sized = _SIZE_ALONE.fullmatch(one)
+    if sized:
+        near = [name for name in gpu_names() if _is_near(int(sized[1]) * GB, _named(name).memory_bytes)]
+        if near:
+            return f"which of them? {', '.join(near)}"
+    return did_you_mean(re.sub(r"[\s_]+", "-", text), gpu_names(), LISTING)
 
 
 def _is_near(stated: int, nameplate: int) -> bool:

@@ -254,3 +254,27 @@ def test_junk_in_any_field_is_a_spec_or_one_error(
 def test_junk_as_a_name_is_a_spec_or_one_error(text: str) -> None:
     answer = spec_or_error(load_gpu, text)
     assert isinstance(answer, GpuSpec) or answer.hint
+
+
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("8x RTX 4090", "rtx4090"),
+        ("L40S x4", "l40s"),
+        ("2 × H100", "h100-sxm"),
+        ("24GB class", "rtx3090"),
+        ("80GB", "h100-sxm"),
+        ("24 GB GPU", "l4"),
+        ("80GB x4", "a100-80g-sxm"),
+    ],
+)
+def test_a_count_or_a_size_is_no_name_but_gives_a_hint(text: str, named: str) -> None:
+    with pytest.raises(KvcalcError) as caught:
+        load_gpu(text)
+    assert named in str(caught.value.hint)
+    assert "did you mean" not in str(caught.value.hint)
+
+
+def test_a_class_is_a_size_after_a_name() -> None:
+    assert load_gpu("B200 192GB class").name == "b200-sxm"
+    assert load_gpu("RTX 5090-class 32GB").name == "rtx5090"
