@@ -14,6 +14,8 @@ from kvcalc.specs.model import Category, Tower
 TEXT = ("text_config", "llm_config", "language_config", "language_model_config")
 CATEGORY: dict[Kind, Category] = {"vision": "vision", "audio": "audio", "encoder": "other", "other": "other"}
 SIGNS = {"vision_config": "vision", "audio_config": "audio", "vision_tower_config": "vision", "visual": "vision"}
+# Nested configs that are no tower: of the decoder, or of an encoder that is read with it.
+DECODERS = {*TEXT, "decoder_config", "encoder_config", "quantization_config", "thinker_config"}
 
 
 class Towers(NamedTuple):
@@ -130,6 +132,11 @@ def _unknown_model(root: Keys) -> Towers:
     """Towers of a model_type without a table: those of known kinds, without what joins them to the decoder."""
     found: list[Tower] = []
     assumptions: list[Assumption] = []
+    for key in root.names():
+        if key.endswith("_config") and key not in {*DECODERS, *SIGNS} and isinstance(root.raw(key), Mapping):
+            other = root.child(key)
+            if other is not None and other.has("model_type"):  # a model inside the model
+                assumptions.append(_not_counted(key, other.text("model_type") or ""))
     for key, kind in SIGNS.items():
         keys = root.child(key)
         if keys is None:

@@ -12,7 +12,7 @@ from kvcalc.specs.base import Frozen
 Kind = Literal["vision", "audio", "encoder", "other"]
 # Files of towers, by the model_type of the tower's own config; and of models, by the model_type of the whole.
 TOWERS = ("vision", "vision_more", "vision_older", "vision_timm", "vision_hub", "audio")
-MODELS = ("models", "models_more", "models_audio", "models_hub")
+MODELS = ("models", "models_more", "models_older", "models_audio", "models_hub")
 
 
 class TowerTable(Frozen):
