@@ -3,6 +3,7 @@
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
+from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.serving import serving_of
 from kvcalc.answers.speed import point_of
@@ -68,6 +69,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         serving=serving_of(deployed, deployed.concurrency(point)) if point.batch else None,
         by_context=_by_context(deployed),
         ideal=_ideal(deployed, point.context),
+        paging=paging_of(deployed, point) if with_advice else None,
         advice=advice(deployed, point) if with_advice else (),
     )
     return SizeReport(

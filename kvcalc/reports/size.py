@@ -3,6 +3,7 @@
 from typing import Literal
 
 from kvcalc.reports.base import Range, Report
+from kvcalc.reports.paging import Paging
 from kvcalc.specs.base import Frozen
 
 
@@ -117,6 +118,7 @@ class SizeResult(Frozen):
     serving: Serving | None = None  # where --input-len and --output-len are given
     by_context: tuple[ContextRow, ...]
     ideal: IdealCapacity | None
+    paging: Paging | None = None
     advice: tuple[Advice, ...] = ()
 
     @property

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed, engine_name
+from kvcalc.render.pages.paging import paging_facts
 from kvcalc.reports.base import Range
 from kvcalc.reports.size import MemoryTerm, RankedGpu, RankingReport, Serving, SizeReport, SizeResult
 from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_seconds, format_things, format_usd
@@ -41,6 +42,8 @@ def _figures(report: SizeReport | RankingReport) -> tuple[Block, ...]:
         blocks.append(_step(result, int(report.inputs["data_parallel_size"])))
     if result.serving is not None:
         blocks.append(_serving(result.serving))
+    if result.paging is not None and result.paging.paged_batch > result.paging.contiguous_batch:
+        blocks.append(paging_facts(result.paging))
     if result.advice:
         blocks.append(
             Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
