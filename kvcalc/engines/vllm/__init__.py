@@ -83,6 +83,10 @@ def _pages(mixer: Mixer, dtype: str, tp: int, block: int) -> list[Page]:
 def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
     if rules.windows_as_full and isinstance(mixer, Attention) and mixer.window is not None:
         return mixer.model_copy(update={"window": None})
+    if rules.expanded_head is not None and isinstance(mixer, LatentAttention):
+        width = rules.expanded_head or mixer.nope_head_dim + mixer.rope_head_dim
+        heads = mixer.query_heads
+        return Attention(query_heads=heads, kv_heads=heads, head_dim=width, v_head_dim=width)
     return mixer
 
 

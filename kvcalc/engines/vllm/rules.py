@@ -1,6 +1,7 @@
 """What changed between versions of vLLM: each rule with the first version that has it.
 
-Read from vllm/v1/core/kv_cache_utils.py (kv_cache_planning.py in 0.33), vllm/v1/kv_cache_interface.py and
+Read from vllm/config.py and vllm/worker/cache_engine.py of 0.5.1, 0.6.4, 0.6.6, 0.7.0 and 0.7.1, and from
+vllm/v1/core/kv_cache_utils.py (kv_cache_planning.py in 0.33), vllm/v1/kv_cache_interface.py and
 vllm/model_executor/models/config.py of 0.9.2, 0.11 to 0.14, 0.16 to 0.18, 0.20 to 0.22, 0.24 to 0.26, 0.28 to 0.30
 and 0.33.
 """
@@ -17,6 +18,9 @@ BATCHED_TOKENS = 8192  # max_num_batched_tokens of a server on a GPU of 70 GiB o
 class Rules(Frozen):
     """How one version plans its pool."""
 
+    # Latents were cached as full heads, keys and values of one width: this one (FlashAttention had no 192), 0 for the
+    # keys' own; None: as latents.
+    expanded_head: int | None = 256
     windows_as_full: bool = True  # no groups: a windowed layer is given every token
     # The size of a group is the smallest class of layers; the largest where that is below this many times the
     # smallest, so that a draft layer or two does not double the groups.
@@ -32,6 +36,8 @@ class Rules(Frozen):
 
 NEWEST: Version = (0, 33, 0)
 CHANGES: tuple[tuple[Version, dict[str, object]], ...] = (
+    ((0, 7, 0), {"expanded_head": 0}),
+    ((0, 7, 1), {"expanded_head": None}),
     ((0, 9, 2), {"windows_as_full": False, "sparse_latent_is_fp8": True}),
     ((0, 12, 0), {"widest_group": Fraction(5, 4), "sparse_latent_is_fp8": False}),
     ((0, 14, 0), {"needs_padding": True}),

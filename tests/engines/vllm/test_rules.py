@@ -1,7 +1,16 @@
 """What changed between versions."""
 
 import pytest
-from engines.models import GEMMA_3_27B, GEMMA_4_31B, GPT_OSS_120B, QWEN3_5_27B, QWEN3_5_27B_MTP, mamba2, model
+from engines.models import (
+    DEEPSEEK_V3,
+    GEMMA_3_27B,
+    GEMMA_4_31B,
+    GPT_OSS_120B,
+    QWEN3_5_27B,
+    QWEN3_5_27B_MTP,
+    mamba2,
+    model,
+)
 
 from kvcalc.engines import capacity
 from kvcalc.engines.vllm.rules import rules_of
@@ -116,3 +125,22 @@ def test_refused_starts_of_hybrids(
 def test_state_pages(version: str | None, asked: bool | None, spec: ModelSpec, pages: int) -> None:
     held = capacity(spec, Deployment(engine_version=version, enable_prefix_caching=asked), 10 * GIB)
     assert {group.fixed_blocks for group in held.pools[0].groups if group.kind == "state"} == {pages}
+
+
+@pytest.mark.parametrize(
+    "version, each",
+    [("0.5.1", 2 * 128 * 256), ("0.6.6.post1", 2 * 128 * 256), ("0.7.0", 2 * 128 * 192), ("0.7.1", 576)],
+)
+def test_latents_were_cached_as_full_heads(version: str, each: int) -> None:
+    # ModelConfig.get_head_size: 256 for DeepSeek, whose heads of 192 FlashAttention did not take
+    held = capacity(DEEPSEEK_V3, Deployment(engine_version=version), GIB)
+    assert held.bytes_per_token(0) == 61 * each * 2
+
+
+def test_full_heads_of_a_latent_are_shared_between_ranks() -> None:
+    # DeepSeek-V2-Lite on two GPUs: 27 layers, 8 of 16 heads on each, 221,184 B a token; 31,104 as latents
+    lite = model((27, DEEPSEEK_V3.groups[0].mixers[0].model_copy(update={"query_heads": 16})))
+    then, now = (
+        capacity(lite, Deployment(engine_version=version, tensor_parallel_size=2), GIB) for version in ("0.5.1", None)
+    )
+    assert (then.bytes_per_token(0), now.bytes_per_token(0)) == (221184, 31104)
