@@ -21,6 +21,7 @@ from kvcalc.specs.base import Source
 from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.model import ModelSpec
 
+TIED = ("tie_embedding", "tie_word_embeddings", "share_input_output_layers")
 FLATTENED = ("attn_config", "ffn_config", "sparse_attention_config")
 
 
@@ -85,12 +86,12 @@ def _refuse(keys: Keys, model_type: str) -> None:
 
 def _tied(root: Keys, keys: Keys, family: str) -> bool:
     """Whether head and embedding are one tensor: as the whole config says, else its decoder's, else their classes."""
-    if not root.given("tie_word_embeddings", "tie_embedding") and not keys.given("tie_word_embeddings"):
+    if not root.given(*TIED) and not keys.given(*TIED):
         whole = defaults_of(family).get("tie_word_embeddings")
         if whole is not None:
             return bool(whole)
     said = root if root.given("tie_word_embeddings") else keys
-    return said.flag("tie_embedding", "tie_word_embeddings")
+    return said.flag(*TIED)
 
 
 def _max_context(keys: Keys) -> int | None:

@@ -13,7 +13,7 @@ from kvcalc.specs.model import Attention, Indexer, Tensor
 QUERY = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "attention_heads")
 KV = (
     "num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups", "num_query_groups",
-    "multi_query_group_num", "n_kv_heads", "decoder_num_key_value_heads",
+    "multi_query_group_num", "n_kv_heads", "kv_n_heads",
 )  # fmt: skip
 DIM = ("head_dim", "attention_head_dim", "kv_channels", "hidden_size_per_head", "d_kv", "dim_head")
 

@@ -76,7 +76,7 @@ def _attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[M
         return *cross_attention(keys, traits, traits.cross_layer, hidden), {}
     if "compressed" in layer.mixer:
         return compressed(keys, traits, layer, hidden)
-    if keys.has("kv_lora_rank"):
+    if keys.has("kv_lora_rank") and keys.raw("use_mla") is not False:
         return latent(keys, traits, layer, hidden)
     return attention(keys, traits, layer, hidden)
 

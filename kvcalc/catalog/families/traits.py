@@ -51,7 +51,6 @@ class Traits(Frozen):
 
     like: str = ""  # start from another family's traits
     text: str = ""  # model_type of its text decoder, where the nested config does not say its own
-    nested: str = "model.language_model"  # where the decoder's tensors stand beside towers
     known: bool = True  # False: taken for a model_type that kvcalc has not met
     refuse: str = ""  # why kvcalc does not answer for it
     refuse_if: Switch = True
