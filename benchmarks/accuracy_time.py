@@ -14,11 +14,12 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from times.kernel_points import constants_of, five_fold, measured_seconds, shipped
+from times.kernel_points import constants_of, five_fold, measured_seconds, reason_of, shipped
 from times.left_out import left_out_all
 from times.points import is_rate, point_of, predict, range_kind
 
@@ -64,17 +65,15 @@ def read(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def answer_kernels(group: str, cases: list[dict[str, Any]], refit: bool) -> list[Answer]:
     have, reasons = shipped(group, cases)
-    measured = measured_seconds(cases)
-    kept = five_fold(group, cases) if refit else np.full(len(cases), np.nan)
-    around = spread(KERNEL_KINDS[group])
-    answers = []
-    for place, case in enumerate(cases):
-        one = Answer(case, group, around.kind, reason=reasons.get(place))
-        if one.reason is None:
-            to_unit = case["value"] / measured[place]
-            _fill(one, float(have[place]) * to_unit, around, rate=False)
-            one.left_out = None if np.isnan(kept[place]) else float(kept[place]) * to_unit
-        answers.append(one)
+    around = spread(KERNEL_KINDS.get(group, "experts"))
+    answers = [Answer(case, group, around.kind, reason=reasons.get(place)) for place, case in enumerate(cases)]
+    places = [place for place in range(len(cases)) if place not in reasons]
+    good = [cases[place] for place in places]
+    kept = five_fold(group, good) if refit and good else np.full(len(good), np.nan)
+    for place, measured, without in zip(places, measured_seconds(good), kept, strict=True):
+        to_unit = cases[place]["value"] / measured
+        _fill(answers[place], float(have[place]) * to_unit, around, rate=False)
+        answers[place].left_out = None if np.isnan(without) else float(without) * to_unit
     return answers
 
 
@@ -89,8 +88,8 @@ def answer_points(groups: dict[str, list[dict[str, Any]]], refit: bool) -> list[
             answers.append(one)
             try:
                 points.append((one, point_of(case, profiles())))
-            except KvcalcError as error:
-                one.reason = str(error)
+            except (KvcalcError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+                one.reason = reason_of(error)
     only = [point for _, point in points]
     kept = left_out_all(only) if refit else [None] * len(points)
     for (one, point), have, without in zip(points, predict(only, profiles()), kept, strict=True):
@@ -101,6 +100,9 @@ def answer_points(groups: dict[str, list[dict[str, Any]]], refit: bool) -> list[
 
 
 def _fill(one: Answer, have: float, around: Spread, rate: bool) -> None:
+    if not isfinite(have):
+        one.reason = "no finite answer"
+        return
     one.have = have
     one.low, one.high = (have / around.high, have / around.low) if rate else (have * around.low, have * around.high)
 

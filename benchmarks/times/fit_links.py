@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from times.kernel_cases import Case, all_reduce_quantities, seconds
 
+from kvcalc.catalog.kernels import load_kernels
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AllReduceKernel
 from kvcalc.timing.kernels import ring_time
@@ -54,8 +55,15 @@ def fit_group(cases: Sequence[Case], gpu: GpuSpec) -> list[AllReduceKernel]:
     parts = defaultdict(list)
     for case in cases:
         parts[library_of(case)].append(case)
-    nccl = _fit_nccl(parts.pop("nccl"), gpu, gpus)
+    own = parts.pop("nccl", None)
+    nccl = _fit_nccl(own, gpu, gpus) if own else _shipped_nccl(gpu, gpus)
     return [nccl, *(_fit_other(library, some, gpu, gpus, nccl) for library, some in sorted(parts.items()))]
+
+
+def _shipped_nccl(gpu: GpuSpec, gpus: int) -> AllReduceKernel:
+    """The nearest group of the data files, where no case measures NCCL."""
+    rows = [row for row in load_kernels(gpu).all_reduce if row.library == "nccl"]
+    return min(rows, key=lambda row: abs(row.gpus - gpus))
 
 
 def _fit_nccl(cases: Sequence[Case], gpu: GpuSpec, gpus: int) -> AllReduceKernel:

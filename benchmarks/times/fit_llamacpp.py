@@ -16,6 +16,7 @@ from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.profile import Profile
 
+USUAL_FLOPS_SHARE = 0.4  # where no case measures a prompt
 KERNELS_A_LAYER = 5  # operators of a layer that a launch is charged to: four multiplications, attention
 
 
@@ -33,6 +34,8 @@ def fit_llamacpp(cases: Sequence[Case]) -> dict[str, Table]:
     found: dict[str, Table] = {}
     for like, some in sorted(classes.items()):
         decode = [case for case in some if case["metric"] == "decode_tokens_per_s"]
+        if not decode:
+            continue
         moved, layers, whole = (np.array(column) for column in zip(*map(_llamacpp_case, decode), strict=True))
         measured = np.log(1 / np.array([case["value"] for case in decode]))
 
@@ -71,7 +74,8 @@ def _llamacpp_rows(constants: Sequence[float], cases: Sequence[Case], points: in
             for case in cases
             if case["metric"] == "prefill_tokens_per_s" and (case["weights_dtype"] == "f16") == whole
         ]
-        row = {"dtype": dtype, "latency_s": latency, "bandwidth_share": float(share), "flops_share": median(rates)}
+        flops_share = median(rates) if rates else USUAL_FLOPS_SHARE
+        row = {"dtype": dtype, "latency_s": latency, "bandwidth_share": float(share), "flops_share": flops_share}
         rows["gemm"].append(rounded(row | {"points": points, "error": error}))
     cache = {"dtype": "bf16", "library": "any", "latency_s": latency, "bandwidth_share": float(constants[0])}
     rows["attention"].append(rounded(cache | {"points": points, "error": error}))

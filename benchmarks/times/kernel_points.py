@@ -29,18 +29,33 @@ def shipped(group: str, cases: Sequence[Case]) -> tuple[Any, dict[int, str]]:
         return found, dict.fromkeys(range(len(cases)), f"no formula for group {group}")
     parts = _link_rows(cases) if form is None else rows_of(form, cases)
     for (gpu, *key), some in parts.items():
-        where = [places[id(case)] for case in some]
-        try:
-            spec = load_gpu(gpu)
-            kernels = load_kernels(spec)
-            if form is None:
-                row, nccl = _link_row(kernels, key[0], int(key[1]))
-                found[where] = time_with(row, nccl, some, spec)
-            else:
-                found[where] = predict(form, some, spec, _constants(form, kernels, key, some))
-        except KvcalcError as error:
-            reasons |= dict.fromkeys(where, str(error))
+        # Together where all can be answered, else one by one: a bad case must not take its row along.
+        for batch in (some, *([one] for one in some)):
+            where = [places[id(case)] for case in batch]
+            try:
+                found[where] = _seconds_of(form, gpu, key, batch)
+                reasons = {place: reason for place, reason in reasons.items() if place not in where}
+            except (KvcalcError, LookupError, TypeError, ValueError) as error:
+                reasons |= dict.fromkeys(where, reason_of(error))
+                continue
+            if len(batch) == len(some):
+                break
     return found, reasons
+
+
+def _seconds_of(form: Form | None, gpu: str, key: Sequence[str], cases: Sequence[Case]) -> Any:
+    """Seconds of cases that share a row."""
+    spec = load_gpu(gpu)
+    kernels = load_kernels(spec)
+    if form is None:
+        row, nccl = _link_row(kernels, key[0], int(key[1]))
+        return time_with(row, nccl, cases, spec)
+    return predict(form, cases, spec, _constants(form, kernels, key, cases))
+
+
+def reason_of(error: Exception) -> str:
+    """Why a case cannot be expressed, in words."""
+    return str(error) if isinstance(error, KvcalcError) else f"the case states no usable {error}"
 
 
 def _constants(form: Form, kernels: Kernels, key: Sequence[str], cases: Sequence[Case]) -> list[float]:

@@ -145,7 +145,14 @@ def estimate_step(operators: tuple[Operator, ...], machine: Machine, *, sequence
     routed = any(time.operator.kind == "experts" for time in times)
     engine = engine_time(machine.profile, sequences, layers, routed)
     value: Quantity = sum(time.time_s for time in times) + engine
-    return ranged(value, spread("tpot-moe" if routed else "tpot-dense"), machine, times, engine)
+    return ranged(value, spread(step_kind(machine.profile, routed)), machine, times, engine)
+
+
+def step_kind(profile: Profile, routed: Quantity) -> str:
+    """Which range the time of a step has."""
+    if profile.engine == "llamacpp":
+        return f"{profile.name}-decode"
+    return "tpot-moe" if routed else "tpot-dense"
 
 
 def ranged(
