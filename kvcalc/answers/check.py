@@ -5,6 +5,7 @@ from functools import cache
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.gathered import Name, gathered
 from kvcalc.answers.question import Loader, Question, ask
 from kvcalc.answers.size import size
 from kvcalc.catalog.models import load_model
@@ -24,7 +25,7 @@ JUDGED_BY_TIME = ("max-tpot", "max-ttft", "min-tokens-per-second", "max-usd-per-
 
 def check(budget: Budget) -> CheckReport:
     """Every deployment of the file against its limits; failures first."""
-    assumptions: dict[Assumption, None] = {}
+    assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
     load = cache(load_model)
     done = [_checked(entry, load, assumptions) for entry in budget.entries]
     done.sort(key=lambda one: one.passed)
@@ -33,17 +34,17 @@ def check(budget: Budget) -> CheckReport:
     return CheckReport(
         inputs={"file": budget.path, "deployments": len(budget.entries)},
         result=CheckResult(passed=all(one.passed for one in done), deployments=tuple(done)),
-        assumptions=tuple(assumptions),
+        assumptions=gathered(assumptions),
     )
 
 
-def _checked(entry: Entry, load: Loader, assumptions: dict[Assumption, None]) -> CheckedDeployment:
+def _checked(entry: Entry, load: Loader, assumptions: list[tuple[Name, tuple[Assumption, ...]]]) -> CheckedDeployment:
     try:
         report = size(_question(entry, load), with_advice=False, strict=True)
         results = tuple(_limit(name, want, report, entry.limits) for name, want in entry.limits.given.items())
     except KvcalcError as error:
         raise KvcalcError(f"{entry.place}: {error.message}", hint=error.hint) from error
-    assumptions.update(dict.fromkeys(report.assumptions))
+    assumptions.append(({"deployment": entry.name}, report.assumptions))
     result = report.result
     passed = all(one.passed for one in results)
     return CheckedDeployment(

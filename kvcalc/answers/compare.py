@@ -5,13 +5,17 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from kvcalc.answers.question import ask
+from kvcalc.answers.gathered import Name, gathered, words
+from kvcalc.answers.question import Loader, ask
 from kvcalc.answers.size import size
+from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.compare import CompareReport, CompareResult, CompareRow
 from kvcalc.specs.base import Assumption
-from kvcalc.specs.checked import flag_of
+from kvcalc.specs.checked import checked, flag_of
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.workload import Workload
 
 MOST_ROWS = 2000
 
@@ -27,11 +31,13 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
         total *= len(values)
     if total > MOST_ROWS:
         raise KvcalcError(f"{total:,} combinations are too many", hint=f"compare at most {MOST_ROWS:,} at once")
-    assumptions: dict[Assumption, None] = {}
-    rows = sorted(_rows(choices, varying, assumptions), key=_rank)
-    if all(row.size is None for row in rows):
-        first = rows[0].error or "nothing to compare"
-        raise KvcalcError(f"no combination is possible: {first}", hint="change the flags, or compare fewer at once")
+    load = cache(load_model)
+    _refuse_nonsense(choices, load)
+    assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
+    errors: list[KvcalcError] = []
+    rows = sorted(_rows(choices, varying, assumptions, errors, load), key=_rank)
+    if len(errors) == total:
+        raise errors[0]
     return CompareReport(
         inputs={"models": choices["model"], **{flag_of(k)[2:]: v for k, v in choices.items() if k != "model"}},
         result=CompareResult(
@@ -39,14 +45,29 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
             rows=tuple(_flat(row) for row in rows),
             summary=tuple(_summary(rows)),
         ),
-        assumptions=tuple(assumptions),
+        assumptions=gathered(assumptions),
     )
 
 
+def _refuse_nonsense(choices: Mapping[str, list[Any]], load: Loader) -> None:
+    """A value that no combination could make good is an error, and no row."""
+    for name in choices["model"]:
+        load(name)
+    for name in choices.get("gpu", ()):
+        load_gpu(name)
+    for field, values in choices.items():
+        if field not in ("model", "gpu"):
+            for value in values:
+                checked(Workload if field in Workload.model_fields else Deployment, {field: value})
+
+
 def _rows(
-    choices: Mapping[str, list[Any]], varying: tuple[str, ...], assumptions: dict[Assumption, None]
+    choices: Mapping[str, list[Any]],
+    varying: tuple[str, ...],
+    assumptions: list[tuple[Name, tuple[Assumption, ...]]],
+    errors: list[KvcalcError],
+    load: Loader,
 ) -> Iterator[CompareRow]:
-    load = cache(load_model)
     for values in product(*choices.values()):
         one = dict(zip(choices, values, strict=True))
         varies = {"model" if name == "model" else flag_of(name)[2:]: one[name] for name in varying}
@@ -54,9 +75,10 @@ def _rows(
         try:
             report = size(ask(model, one, load=load), with_advice=False)
         except KvcalcError as error:
+            errors.append(error)
             yield CompareRow(varies=varies, size=None, error=error.message)
             continue
-        assumptions.update(dict.fromkeys(report.assumptions))
+        assumptions.append((varies, report.assumptions))
         yield CompareRow(varies=varies, size=report.result)
 
 
@@ -73,20 +95,17 @@ def _flat(row: CompareRow) -> dict[str, Any]:
     return {**figures, **row.varies, "varies": dict(row.varies), "error": row.error}
 
 
-def _name(row: CompareRow) -> str:
-    return ", ".join(str(value) if key == "model" else f"{key} {value}" for key, value in row.varies.items())
-
-
 def _summary(rows: Sequence[CompareRow]) -> Iterator[str]:
-    """In words: what is cheapest, fastest and roomiest, and by how much over the next."""
+    """In words: what is cheapest, fastest and roomiest, and by how much over the next. A bound beats no estimate."""
     good = [row for row in rows if row.size is not None and row.size.fits]
+    timed = [row for row in good if row.size is not None and row.size.estimate is not None] or good
     if not good:
         yield "Nothing fits."
         return
     if len(rows) > len(good):
         yield f"{len(good)} of {len(rows)} fit."
-    yield from _best(good, "cheaper per token", lambda s: s.best_figures[0], lowest=True)
-    yield from _best(good, "faster in tokens/s", lambda s: s.best_figures[1], lowest=False)
+    yield from _best(timed, "cheaper per token", lambda s: s.best_figures[0], lowest=True)
+    yield from _best(timed, "faster in tokens/s", lambda s: s.best_figures[1], lowest=False)
     yield from _best(good, "roomier in tokens of cache", lambda s: s.kv_cache_size_tokens, lowest=False)
 
 
@@ -98,4 +117,4 @@ def _best(rows: Sequence[CompareRow], word: str, figure: Any, lowest: bool) -> I
     (best, first), (next_value, second) = known[0], known[1]
     ratio = next_value / best if lowest else best / next_value
     if ratio > 1.005:
-        yield f"{_name(first)} is {ratio:.2f} times {word} than {_name(second)}."
+        yield f"{words(first.varies)} is {ratio:.2f} times {word} than {words(second.varies)}."

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.gathered import Name, gathered
 from kvcalc.answers.question import ask
 from kvcalc.answers.speed import Point, point_of
 from kvcalc.catalog.models import load_model
@@ -28,7 +29,7 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
     along = {name: list(dict.fromkeys(values)) for name, values in swept.items()}
     texts = along.pop("batch", [])
     over = "context" if len(texts) == 1 and len(along.get("context", along.get("input_len", []))) > 1 else "batch"
-    assumptions: dict[Assumption, None] = {}
+    assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
     points: list[CurvePoint] = []
     under: list[UnderTarget] = []
     warnings: dict[str, None] = {}
@@ -40,7 +41,8 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
         given = [q.workload.batch for q in questions if texts and q.workload.batch is not None]
         points.extend(_points(deployed, given))
         under.extend(_under_target(deployed))
-        assumptions.update(dict.fromkeys((*questions[0].assumptions, *deployed.assumptions)))
+        name = {"gpu": deployed.gpu.name, "tp": deployed.deployment.tensor_parallel_size}
+        assumptions.append((name, (*questions[0].assumptions, *deployed.assumptions)))
         warnings.update(dict.fromkeys(deployed.price_warnings))
         if len(points) > MOST_POINTS:
             raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
@@ -55,7 +57,7 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
             under_tpot=tuple(under),
             points=tuple(points),
         ),
-        assumptions=tuple(assumptions),
+        assumptions=gathered(assumptions),
         sources=deployed.model.sources,
         warnings=tuple(warnings),
     )

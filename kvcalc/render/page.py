@@ -91,4 +91,4 @@ def assumed(report: Report) -> tuple[str, ...]:
 def _value(value: object) -> str:
     if value is None or isinstance(value, bool):
         return ""
-    return f" {value:,}" if isinstance(value, int) else f" {value}"
+    return f" {value:,}" if isinstance(value, int) else f" {value:g}" if isinstance(value, float) else f" {value}"

@@ -4,14 +4,16 @@ from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.reports.compare import CompareReport
-from kvcalc.units import format_bytes, format_count, format_seconds, format_usd
+from kvcalc.units import format_count, format_gib, format_seconds, format_usd
 
 
 def page(report: CompareReport) -> Page:
     result = report.result
     blocks: list[Block] = [_table(report)]
-    if result.summary:
-        blocks.append(Text(lines=result.summary))
+    reasons = tuple(dict.fromkeys(str(row["error"]) for row in result.rows if row["error"]))
+    lines = (*result.summary, *(f"Not possible: {reason}." for reason in reasons))
+    if lines:
+        blocks.append(Text(lines=lines))
     return Page(
         title="Compared" + (f" by {', '.join(result.varying)}" if result.varying else ""),
         blocks=tuple(blocks),
@@ -20,19 +22,29 @@ def page(report: CompareReport) -> Page:
 
 
 def _table(report: CompareReport) -> Table:
+    found = report.result.rows
     varying = report.result.varying or ("model",)
-    columns = (*varying, "pool", "tokens", "batch", "step", "tokens/s", "$ per M", "")
-    rows = []
-    for row in report.result.rows:
-        names = tuple(str(row["varies"].get(name, row.get(name, ""))) for name in varying)
-        rows.append((*names, *_figures(row)))
-    left = frozenset({0, len(columns) - 1})
-    return Table(columns=columns, rows=tuple(rows), left=left)
+    # Models have maxima of their own: where nothing was asked, each row is at another context.
+    contexts = {row["context"] for row in found if not row["error"]}
+    shown = (*varying, "context") if len(contexts) > 1 and "context" not in varying else varying
+    # Flags are long and their values short: a heading breaks at its hyphens.
+    names = tuple(name.replace("-", "-\n") for name in shown)
+    columns = (*names, "pool", "tokens", "batch", "step", "tokens/s", "$ per M", "")
+    return Table(
+        columns=columns,
+        rows=tuple((*(_shown(row, name) for name in shown), *_figures(row)) for row in found),
+        left=frozenset({*range(len(varying)), len(columns) - 1}),
+    )
+
+
+def _shown(row: dict[str, Any], name: str) -> str:
+    value = row["varies"].get(name, row.get(name, ""))
+    return format_count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _figures(row: dict[str, Any]) -> tuple[str, ...]:
     if row["error"] is not None:
-        return ("–", "–", "–", "–", "–", "–", f"not possible: {row['error']}")
+        return ("–", "–", "–", "–", "–", "–", "not possible")
     estimate, bound = row["estimate"], row["bound"]
     step = estimate["step_time_s"]["value"] if estimate else bound["step_time_s"] if bound else None
     speed = estimate["output_tokens_per_s"]["value"] if estimate else bound["output_tokens_per_s"] if bound else None
@@ -40,13 +52,13 @@ def _figures(row: dict[str, Any]) -> tuple[str, ...]:
     cost = costs["value"] if costs else bound["usd_per_million_output_tokens"] if bound else None
     pool, tokens, batch = row["kv_pool_bytes_per_gpu"], row["kv_cache_size_tokens"], row["max_batch"]
     return (
-        "–" if pool is None else format_bytes(pool, 1),
+        "–" if pool is None else format_gib(pool, 1),
         "–" if tokens is None else format_count(tokens),
         "–" if batch is None else format_count(batch),
         "–" if step is None else format_seconds(step),
         "–" if speed is None else format_count(speed),
         "–" if cost is None else format_usd(cost),
-        "" if row["fits"] else "does not fit",
+        "does not fit" if not row["fits"] else "" if estimate else "a bound",
     )
 
 
