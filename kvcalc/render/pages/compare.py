@@ -15,10 +15,15 @@ def page(report: CompareReport) -> Page:
     if lines:
         blocks.append(Text(lines=lines))
     return Page(
-        title="Compared" + (f" by {', '.join(result.varying)}" if result.varying else ""),
+        title=_title(report.inputs["models"], result.varying),
         blocks=tuple(blocks),
         notes=assumed(report),
     )
+
+
+def _title(models: list[str], varying: tuple[str, ...]) -> str:
+    by = f" by {', '.join(varying)}" if varying else ""
+    return f"{models[0]} compared{by}" if len(models) == 1 else f"Compared{by}"
 
 
 def _table(report: CompareReport) -> Table:
@@ -29,7 +34,7 @@ def _table(report: CompareReport) -> Table:
     shown = (*varying, "context") if len(contexts) > 1 and "context" not in varying else varying
     # Flags are long and their values short: a heading breaks at its hyphens.
     names = tuple(name.replace("-", "-\n") for name in shown)
-    columns = (*names, "pool", "tokens", "batch", "step", "tokens/s", "$ per M", "")
+    columns = (*names, "pool", "tokens", "max\nbatch", "step", "tokens/s", "$ per M", "")
     return Table(
         columns=columns,
         rows=tuple((*(_shown(row, name) for name in shown), *_figures(row)) for row in found),
