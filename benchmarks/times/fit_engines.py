@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from times.points import Point, predict_stacked, stack
 
-from kvcalc.timing.profile import Profile, resolved
+from kvcalc.timing.profile import resolved
 
 Tables = list[dict[str, Any]]
 
@@ -177,7 +177,3 @@ def left_out(fit: Fit, points: Sequence[Point], tables: Tables) -> Any:
         refitted = fitted(fit, outside, tables) if len(outside) > len(fit.constants) else tables
         found[inside] = predict_stacked(mine, stack(mine), resolved(refitted))
     return found
-
-
-def profiles_of(tables: Tables) -> tuple[Profile, ...]:
-    return resolved(tables)

@@ -15,7 +15,7 @@ the list covers every stage, and its time is the latency of one token.
 
 from collections.abc import Iterable
 
-from kvcalc.counting.arrays import Quantity, greatest
+from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.cache import element_bytes
 from kvcalc.counting.operator import Operator, Step
 from kvcalc.counting.operators_attention import mixer_operators
@@ -148,8 +148,3 @@ def _elementwise(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step
         compute=model.dtype,
         rows=step.rows,
     )
-
-
-def experts_batch(layout: Layout, rows: Quantity) -> Quantity:
-    """Rows that reach the experts: of all data-parallel replicas where these share them."""
-    return greatest(rows, 0) * (layout.data_parallel_size if layout.enable_expert_parallel else 1)
