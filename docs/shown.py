@@ -5,8 +5,10 @@
 
 import contextlib
 import io
+import json
 import os
 import shlex
+from typing import Any
 
 from kvcalc.cli.app import run
 
@@ -28,3 +30,8 @@ def shown(command: str, lines: int | None = None) -> None:
     text = output(command).rstrip().splitlines()
     kept = text if lines is None else [*text[:lines], "..."]
     print("```console", f"$ {command}", *kept, "```", sep="\n")
+
+
+def result(command: str) -> Any:
+    """The `result` of a command's JSON, for sentences that state figures."""
+    return json.loads(output(command + " --json"))["result"]

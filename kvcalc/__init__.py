@@ -38,6 +38,13 @@ _HOME = {
     "compare": "kvcalc.answers.compare",
     "check": "kvcalc.answers.check",
     "diagnose": "kvcalc.answers.diagnose",
+    "prefill": "kvcalc.answers.prefill",
+    "PrefillSettings": "kvcalc.answers.prefill",
+    "speculate": "kvcalc.answers.speculate",
+    "SpeculateSettings": "kvcalc.answers.speculate",
+    "speculative_round": "kvcalc.formulas.sampling",
+    "acceptance_rate": "kvcalc.formulas.sampling",
+    "emitted_distribution": "kvcalc.formulas.sampling",
     "explain": "kvcalc.answers.explain",
 }
 
