@@ -1,5 +1,6 @@
 """What `kvcalc curve` shows."""
 
+from dataclasses import replace
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Plot, Series, Table, Text, assumed
@@ -9,7 +10,9 @@ from kvcalc.units import format_count, format_seconds, format_usd
 
 def page(report: CurveReport) -> Page:
     result = report.result
-    blocks: list[Block] = [plot(report), _table(result.points)]
+    blocks: list[Block] = [_table(result.points)]
+    if len(result.points) > 1:
+        blocks.insert(0, replace(plot(report), title=""))
     if result.tpot_target_s is not None:
         blocks.append(_under(report))
     return Page(
@@ -58,26 +61,29 @@ def plot(report: CurveReport) -> Plot:
 
 
 def _table(points: tuple[CurvePoint, ...]) -> Table:
-    several_gpus = len({(p.gpu, p.tp) for p in points}) > 1
-    first = ("GPU", "tp") if several_gpus else ()
+    several = len({(p.gpu, p.tp) for p in points}) > 1
+    estimated = any(p.estimate_s for p in points)
+    first = ("GPU", "tp") if several else ()
+    times = ("bound", "estimate") if estimated else ("bound",)
     return Table(
-        columns=(*first, "batch", "context", "bound", "estimate", "tokens/s", "per user", "$ per M", ""),
-        left=frozenset({0, len(first) + 7} if several_gpus else {7}),
-        rows=tuple((*((p.gpu, str(p.tp)) if several_gpus else ()), *_row(p)) for p in points),
+        columns=(*first, "batch", "context", *times, "tokens/s", "per user", "$ per M", "fits"),
+        left=frozenset({0} if several else ()),
+        rows=tuple((*((p.gpu, str(p.tp)) if several else ()), *_row(p, estimated)) for p in points),
     )
 
 
-def _row(point: CurvePoint) -> tuple[str, ...]:
+def _row(point: CurvePoint, estimated: bool) -> tuple[str, ...]:
     cost = point.usd_per_million_output_tokens
+    estimate = "–" if point.estimate_s is None else format_seconds(point.estimate_s.value)
     return (
         format_count(point.batch),
         format_count(point.context),
         format_seconds(point.bound_s),
-        "–" if point.estimate_s is None else format_seconds(point.estimate_s.value),
+        *((estimate,) if estimated else ()),
         format_count(point.output_tokens_per_s),
         f"{point.output_tokens_per_s_per_user:,.1f}",
         "–" if cost is None else format_usd(cost),
-        "" if point.fits else "does not fit",
+        "yes" if point.fits else "no",
     )
 
 
