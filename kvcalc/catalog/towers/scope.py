@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kvcalc.catalog.keys import Keys, shown
-from kvcalc.catalog.towers.expression import Value, evaluate
+from kvcalc.catalog.expression import Value, evaluate
 from kvcalc.errors import KvcalcError
 
 LARGEST = 10**8  # of a key

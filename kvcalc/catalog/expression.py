@@ -45,8 +45,8 @@ def evaluate(text: str, lookup: Lookup) -> Value:
         return _value(_parsed(text), lookup)
     except (ZeroDivisionError, TypeError, OverflowError, IndexError) as error:
         raise KvcalcError(
-            f"a size of a tower cannot be computed: {text} ({error})",
-            hint="correct the sizes in vision_config or audio_config",
+            f"a size cannot be computed: {text} ({error})",
+            hint="correct the keys of the config that it is made of",
         ) from error
 
 
