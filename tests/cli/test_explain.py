@@ -15,6 +15,11 @@ LINES = [
     "step llama-3-8b --gpu h100-sxm --batch 64 --context 2048",
     "step deepseek-v3 --gpu h200-sxm -tp 8 --batch 64 --context 4096",
     "step qwen3-32b --gpu h200-sxm -q fp8 --batch 16 --context 4096 --engine ideal",
+    "prefill llama-3-8b --gpu h100-sxm --batch 64 --context 1024 --engine ideal",
+    "prefill gpt-oss-120b --gpu h100-sxm -tp 2 --batch 64 --context 1024 --isl 4k",
+    "speculate llama-3-8b --gpu h100-sxm --draft llama-3.2-1b --acceptance 0.8 --context 2048",
+    "speculate llama-3-8b --gpu h100-sxm --draft-cost 0.15 --acceptance 0.8 --engine ideal",
+    "step llama-3-8b --gpu h100-sxm --tokens-per-step 2048",
     "gpus h100-sxm",
 ]
 

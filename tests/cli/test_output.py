@@ -22,6 +22,8 @@ COMMANDS = [
     "step llama-3-8b --gpu h100-sxm --batch 8 --context 2048",
     "curve llama-3-8b --gpu h100-sxm --context 2048",
     "compare llama-3-8b --gpu h100-sxm --gpu l40s",
+    "prefill llama-3-8b --gpu h100-sxm --batch 8 --context 2048 --osl 256",
+    "speculate llama-3-8b --gpu h100-sxm --draft llama-3.2-1b --context 2048",
     "models",
     "models llama-3-8b",
     "gpus",
