@@ -16,10 +16,19 @@ def page(report: CurveReport) -> Page:
     if result.tpot_target_s is not None:
         blocks.append(_under(report))
     return Page(
-        title=f"{result.model}: throughput against speed",
+        title=f"{result.model}: throughput against speed{_where(result.points)}",
         blocks=tuple(blocks),
         notes=assumed(report),
     )
+
+
+def _where(points: tuple[CurvePoint, ...]) -> str:
+    """What every point shares."""
+    gpus, tps, contexts = ({getattr(p, name) for p in points} for name in ("gpu", "tp", "context"))
+    shared = [gpus.pop()] if len(gpus) == 1 else []
+    shared += [f"tp {tp}" for tp in tps if len(tps) == 1 and tp > 1]
+    shared += [f"{format_count(context)} tokens each" for context in contexts if len(contexts) == 1]
+    return f", {', '.join(shared)}" if shared else ""
 
 
 def _under(report: CurveReport) -> Text:
@@ -61,14 +70,19 @@ def plot(report: CurveReport) -> Plot:
 
 
 def _table(points: tuple[CurvePoint, ...]) -> Table:
-    several = len({(p.gpu, p.tp) for p in points}) > 1
+    """What is the same in every row is no column."""
     estimated = any(p.estimate_s for p in points)
-    first = ("GPU", "tp") if several else ()
+    columns = {
+        "GPU": [p.gpu for p in points],
+        "tp": [str(p.tp) for p in points],
+        "context": [format_count(p.context) for p in points],
+    }
+    varying = {name: cells for name, cells in columns.items() if len(set(cells)) > 1}
     times = ("bound", "estimate") if estimated else ("bound",)
     return Table(
-        columns=(*first, "batch", "context", *times, "tokens/s", "per user", "$ per M", "fits"),
-        left=frozenset({0} if several else ()),
-        rows=tuple((*((p.gpu, str(p.tp)) if several else ()), *_row(p, estimated)) for p in points),
+        columns=(*varying, "batch", *times, "tokens/s", "per user", "$ per M", "fits"),
+        left=frozenset({0} if "GPU" in varying else ()),
+        rows=tuple((*first, *_row(p, estimated)) for *first, p in zip(*varying.values(), points, strict=True)),
     )
 
 
@@ -77,7 +91,6 @@ def _row(point: CurvePoint, estimated: bool) -> tuple[str, ...]:
     estimate = "–" if point.estimate_s is None else format_seconds(point.estimate_s.value)
     return (
         format_count(point.batch),
-        format_count(point.context),
         format_seconds(point.bound_s),
         *((estimate,) if estimated else ()),
         format_count(point.output_tokens_per_s),
