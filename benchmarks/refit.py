@@ -26,6 +26,7 @@ from times.refit_kernels import fit_all, generic, rounded, sources, write
 from times.setting import Case, kernels_of
 
 from kvcalc.catalog.data import data_dir
+from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.kernels import forget_files
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.profile import FILE as ENGINES
@@ -59,9 +60,12 @@ def fit_kernels(cases: dict[str, list[Case]], save: bool) -> None:
         return
     tables = fit_all(cases)
     folder, date = data_dir("gpu_specs") / "kernels", datetime.date.today().isoformat()
-    measured = [case for group in KERNEL_KINDS for case in cases.get(group, ())]
+    measured = defaultdict(list)
+    for group in KERNEL_KINDS:
+        for case in cases.get(group, ()):
+            measured[load_gpu(case["gpu"]).name].append(case)
     for name, table in tables.items():
-        write(folder / f"{name}.toml", KERNELS, {"evidence": sources(measured), "date": date} | table)
+        write(folder / f"{name}.toml", KERNELS, {"evidence": sources(measured[name]), "date": date} | table)
     llamacpp = list(cases.get("llamacpp_xd", ()))
     for name, table in fit_llamacpp(llamacpp).items():
         whole = {"evidence": sources(llamacpp), "date": date, "weight_only_share": {"8": 1.0, "4": 1.0}}

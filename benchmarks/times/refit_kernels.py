@@ -121,5 +121,9 @@ def write(path: Path, header: str, table: Mapping[str, Any]) -> None:
 
 def sources(cases: Iterable[Case]) -> str:
     """What a fit rests on: engines and versions, and where they were measured."""
-    engines = sorted({f"{case['engine']} {case.get('engine_version', '')}".strip() for case in cases})
-    return ", ".join(engines)
+    engines, places = set(), set()
+    for case in cases:
+        engines.add(f"{case['engine']} {case.get('engine_version') or ''}".strip())
+        parts = str(case["source_url"]).split("/")  # https: / / host / owner / repository / blob / commit / path
+        places.add(f"{parts[3]}/{parts[4]}{f' at {parts[6][:7]}' if len(parts) > 6 else ''}")
+    return f"{', '.join(sorted(engines))}; from {', '.join(sorted(places))}"
