@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvcalc.catalog.expression import evaluate
 from kvcalc.catalog.keys import Keys
 from kvcalc.catalog.towers.data import MODELS, TOWERS, model_table, tower_table
-from kvcalc.catalog.expression import evaluate
 from kvcalc.catalog.towers.scope import Scope
 from kvcalc.catalog.towers.table import tensors_of
 from kvcalc.errors import KvcalcError
