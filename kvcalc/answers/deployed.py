@@ -271,6 +271,10 @@ class Deployed:
             if concurrency is not None and concurrency < 1:
                 longest = format_count(held.estimated_max_model_len(length))
                 return f"one sequence of max_model_len = {format_count(length)} needs more; {longest} would fit"
+            if held.checked is not None and not held.checked.fits(length):
+                asked = format_bytes(held.checked.needed_bytes(length))
+                version = f"vLLM {self.budget.engine_version}"
+                return f"{version} asks one stage to hold the layers of all: {asked}; 0.17 and later do not"
         fitting = held.max_batch(point.context)
         wanted = self.question.workload.batch or 1
         if fitting is not None and fitting < wanted:

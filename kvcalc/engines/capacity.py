@@ -21,6 +21,7 @@ class Group(Frozen):
     kind: str  # full | sliding | chunked | latent | state ...
     layers: int  # that really exist: padding is not counted
     page_bytes: int  # of one layer and one block
+    block_bytes: int = 0  # of all its layers together: their pages may differ in size
     block_size: int | None = None  # tokens
     most_tokens: int | None = None  # what a window (and the tokens in flight beside it) can ever keep
     extra_blocks: int = 0  # a window rarely starts at a block's first token
@@ -68,7 +69,7 @@ class Pool(Frozen):
         """What the check at start-up charges for one sequence of `context` tokens."""
         if self.needs_padding:
             return self.blocks(context) * self.block_bytes
-        return sum(group.blocks(context) * group.page_bytes * group.layers for group in self.groups)
+        return sum(group.blocks(context) * group.block_bytes for group in self.groups)
 
     def fits(self, context: int) -> bool:
         """Whether the check passes."""
@@ -79,6 +80,7 @@ class Capacity(Frozen):
     """What the cache of one replica holds, given its pool on each GPU."""
 
     pools: tuple[Pool, ...]
+    checked: Pool | None = None  # what the check at start-up takes for the pool, where that is not the pool itself
     pool_bytes: int  # given, per GPU of the fullest rank
     kv_cache_size_tokens: int | None  # as the engine prints it; None: the model keeps nothing per token
     max_model_len: int | None = None

@@ -35,9 +35,15 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
         held_back_blocks=1 if rules.holds_null_block else 0,
         needs_padding=rules.needs_padding,
     )
+    checked = None
+    if rules.charges_all_stages and len(stages) > 1 and groups:
+        whole = frozenset[int]().union(*stages)
+        size = _block_bytes(groups, whole)
+        checked = pool.model_copy(update={"num_blocks": pool_bytes // size, "block_bytes": size})
     length = length_of(model, deployment)
     return Capacity(
         pools=(pool,) if groups else (),
+        checked=checked,
         pool_bytes=pool_bytes,
         kv_cache_size_tokens=printed_tokens(pool, length, rules),
         max_model_len=length,
@@ -107,7 +113,14 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
     """What one sequence takes of a group, and how the stage's part of it grows."""
     page = group[0][1]
     spread = deployment.decode_context_parallel_size if page.kind in GROWS_WITHOUT_END else 1
-    fields: dict[str, object] = {"kind": page.kind, "layers": len(group), "page_bytes": page.page_bytes}
+    here = [own for index, own in group if index in stage]
+    held = sum(own.page_bytes for own in here)
+    fields: dict[str, object] = {
+        "kind": page.kind,
+        "layers": len(here),
+        "page_bytes": page.page_bytes,
+        "block_bytes": held,
+    }
     if page.kind == "state":
         fields["fixed_blocks"] = state_pages(deployment, rules, hybrid)
     elif page.kind == "cross":
@@ -117,7 +130,6 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
     else:
         assert page.block_size is not None
         fields["block_size"] = page.block_size * spread
-        held = sum(page.page_bytes for index, page in group if index in stage)
         fields |= {"token_bytes": held / page.block_size / spread, "window": page.window}
     if page.kind in ("sliding", "sliding_latent"):
         assert page.window is not None

@@ -26,6 +26,7 @@ class Rules(Frozen):
     # smallest, so that a draft layer or two does not double the groups.
     widest_group: Fraction = Fraction(1)
     needs_padding: bool = False  # "GiB KV cache is needed" charges the padded layers of a group
+    charges_all_stages: bool = False  # the check at start-up asks one stage to hold every stage's layers
     reports_concurrency: bool = False  # "GPU KV cache size" is concurrency × max_model_len, else blocks // groups
     reserves_batches: bool = False  # windows reserve for every batch in flight, not for one
     holds_null_block: bool = False  # the check at start-up leaves out the block that is never given
@@ -40,8 +41,9 @@ CHANGES: tuple[tuple[Version, dict[str, object]], ...] = (
     ((0, 7, 1), {"expanded_head": None}),
     ((0, 9, 2), {"windows_as_full": False, "sparse_latent_is_fp8": True}),
     ((0, 12, 0), {"widest_group": Fraction(5, 4), "sparse_latent_is_fp8": False}),
-    ((0, 14, 0), {"needs_padding": True}),
+    ((0, 14, 0), {"needs_padding": True, "charges_all_stages": True}),
     ((0, 16, 0), {"aligns_state": True}),
+    ((0, 17, 0), {"charges_all_stages": False}),
     ((0, 18, 0), {"widest_group": Fraction(3, 2)}),
     ((0, 21, 0), {"reports_concurrency": True}),
     ((0, 26, 0), {"reserves_batches": True, "caches_hybrid_prefixes": True}),

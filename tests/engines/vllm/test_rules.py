@@ -3,11 +3,13 @@
 import pytest
 from engines.models import (
     DEEPSEEK_V3,
+    DEEPSEEK_V3_2,
     GEMMA_3_27B,
     GEMMA_4_31B,
     GPT_OSS_120B,
     QWEN3_5_27B,
     QWEN3_5_27B_MTP,
+    gqa,
     mamba2,
     model,
 )
@@ -144,3 +146,20 @@ def test_full_heads_of_a_latent_are_shared_between_ranks() -> None:
         capacity(lite, Deployment(engine_version=version, tensor_parallel_size=2), GIB) for version in ("0.5.1", None)
     )
     assert (then.bytes_per_token(0), now.bytes_per_token(0)) == (221184, 31104)
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "0.13", "0.14", "0.20", None])
+def test_one_request_of_sparse_latents_whatever_the_version(version: str | None) -> None:
+    # pages of latents and of indexes differ in size and are taken together: 61 × (1,152 + 132) B
+    held = capacity(DEEPSEEK_V3_2, Deployment(engine_version=version, kv_cache_dtype="bf16"), GIB)
+    assert held.needed_bytes(64 * 100) == 61 * (1152 + 132) * 64 * 100
+
+
+@pytest.mark.parametrize("version, checked_gib", [("0.13", None), ("0.14.1", 24), ("0.16.0", 24), ("0.17.1", None)])
+def test_one_stage_was_asked_to_hold_the_layers_of_all(version: str, checked_gib: int | None) -> None:
+    # Qwen3-30B-A3B on two stages: 0.14 to 0.16 refused it below 24.0 GiB, although a stage needs 12.0
+    spec = model((48, gqa(4, 128)), max_context=262144)
+    held = capacity(spec, Deployment(engine_version=version, pipeline_parallel_size=2), 13 * GIB)
+    assert held.needed_bytes() == 12 * GIB
+    assert (held.checked.needed_bytes(262144) if held.checked else None) == (checked_gib and checked_gib * GIB)
+    assert held.checked is None or not held.checked.fits(262144)
