@@ -98,7 +98,9 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
         name, _, value = pair.partition(" = ")
         if not when or switch(keys, when):
             said[name] = size(keys, value) or None
-    said.update({name: keys.entry(name, 0) for name in traits.first_entries if isinstance(keys.raw(name), list)})
+    for name in traits.first_entries:
+        if isinstance(keys.raw(name), list):  # the second entry stays at hand, as "name_1"
+            said.update({name: keys.entry(name, 0), f"{name}_1": keys.entry(name, 1)})
     for name in PER_LAYER:
         for key in (f"{name}_per_layer", name):
             listed = keys.raw(key)
