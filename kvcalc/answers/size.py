@@ -1,5 +1,7 @@
 """`kvcalc size`: does it fit, how many users, how fast, what binds, what does it cost."""
 
+from collections.abc import Iterator
+
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
@@ -14,6 +16,7 @@ from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory_budget import ByteRange
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import cache as formulas
+from kvcalc.formulas.paging import blocks_for_tokens
 from kvcalc.reports.base import Figure
 from kvcalc.reports.size import (
     ContextRow,
@@ -201,7 +204,30 @@ def _working(deployed: Deployed, context: int) -> tuple[Figure, ...]:
                 cache_bytes_per_sequence=profile.stored(context),
             )
         )
+    figures.extend(_blocks(deployed, context))
     return tuple(figures)
+
+
+def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
+    """An engine's blocks, where the formula is its rule: one pool, layers that are all alike."""
+    held = deployed.capacity
+    if held is None or held.block_size is None or len(held.pools) != 1 or len(held.pools[0].groups) != 1:
+        return
+    blocks = explain(
+        formulas.kv_blocks_that_fit,
+        name="blocks in the pool",
+        kv_memory_bytes=held.pool_bytes,
+        kv_bytes_per_token=deployed.profile.bytes_per_token,
+        block_size=held.block_size,
+    )
+    if blocks.value == held.num_blocks and held.pools[0].groups[0].window is None:
+        yield blocks
+        yield explain(
+            blocks_for_tokens,
+            f"blocks of a sequence of {format_count(context)}",
+            tokens=context,
+            block_size=held.block_size,
+        )
 
 
 def rank(question: Question) -> RankingReport:

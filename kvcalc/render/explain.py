@@ -2,19 +2,27 @@
 
 from dataclasses import replace
 
-from kvcalc.render.page import Page, Text
+from kvcalc.render.page import Page, Text, sources
 from kvcalc.reports.base import Figure, Report
 
 
 def with_working(page: Page, report: Report) -> Page:
     """The page with a block for each figure, and every source."""
     blocks = [Text(lines=_lines(figure), title=figure.name) for figure in report.figures]
-    if report.sources:
-        lines = tuple(" · ".join(part for part in (s.what, s.url, s.date) if part) for s in report.sources)
-        blocks.append(Text(lines=lines, title="Sources"))
+    if report.sources and not any(block.title == "Sources" for block in page.blocks):
+        blocks.append(sources(report))
     return replace(page, blocks=(*page.blocks, *blocks))
 
 
 def _lines(figure: Figure) -> tuple[str, ...]:
-    value = "none" if figure.value is None else f"{figure.value:.10g} {figure.unit}"
+    value = "none" if figure.value is None else f"{_number(figure.value)} {figure.unit}"
     return (f"= {figure.formula}", f"= {figure.substituted}", f"= {value}", f"source: {figure.source}")
+
+
+def _number(value: float) -> str:
+    """
+    >>> _number(33_240_391_680.0), _number(0.009922504979104478)
+    ('33,240,391,680', '0.009922504979')
+    """
+    whole = float(value).is_integer() and abs(value) < 10**15
+    return f"{int(value):,}" if whole else f"{value:.10g}"

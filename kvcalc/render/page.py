@@ -83,6 +83,12 @@ def engine_name(engine: str, version: str | None = None) -> str:
     return " ".join(part for part in (ENGINES.get(engine, engine), version) if part)
 
 
+def sources(report: Report) -> Text:
+    """Where the numbers came from."""
+    lines = (" · ".join(part for part in (s.what, s.url, s.date) if part) for s in report.sources)
+    return Text(title="Sources", lines=tuple(dict.fromkeys(lines)))
+
+
 def assumed(report: Report) -> tuple[str, ...]:
     """Each assumption of a report in a line, said once."""
     return tuple(dict.fromkeys(f"{one.name}{_value(one.value)}: {one.why}" for one in report.assumptions))

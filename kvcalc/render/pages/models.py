@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed, sources
 from kvcalc.reports.models import ModelReport, ModelResult, ModelRow, ModelsReport
-from kvcalc.units import format_bytes, format_count, format_parameters, format_tokens
+from kvcalc.units import GIB, format_bytes, format_count, format_parameters, format_tokens, three_digits
 
 
 def list_page(report: ModelsReport) -> Page:
@@ -18,7 +18,7 @@ def list_page(report: ModelsReport) -> Page:
             Text(
                 lines=(
                     "All and active parameters, weights on disk, cache of a token in the dtype that `auto` means.",
-                    "* and a state of fixed size for each sequence.",
+                    "* and a state of fixed size for each sequence; ~ at first: windows fill, then it grows less.",
                     "`kvcalc models MODEL` shows one in full. A Hub id, a folder, a config.json, a .gguf or a TOML "
                     "works wherever a card's name does.",
                 )
@@ -32,10 +32,16 @@ def _row(model: ModelRow) -> tuple[str, ...]:
         model.name,
         format_parameters(model.parameters),
         format_parameters(model.active_parameters),
-        format_bytes(model.weight_bytes, 0),
-        format_bytes(model.kv_bytes_per_token, 0) + ("*" if model.fixed_bytes_per_sequence else ""),
+        f"{three_digits(model.weight_bytes / GIB)} GiB",
+        _growth(model),
         "no limit" if model.max_context is None else format_tokens(model.max_context),
     )
+
+
+def _growth(model: ModelRow) -> str:
+    windows = "~" if model.kv_bytes_per_token_at_start != model.kv_bytes_per_token else ""
+    state = "*" if model.fixed_bytes_per_sequence else ""
+    return f"{windows}{format_bytes(model.kv_bytes_per_token_at_start, 0)}{state}"
 
 
 def list_rows(report: ModelsReport) -> list[dict[str, Any]]:
@@ -46,21 +52,27 @@ def one_page(report: ModelReport) -> Page:
     model = report.result
     blocks: list[Block] = [_facts(model), _categories(model), _formats(model)]
     if model.published:
-        blocks.append(
-            Table(
-                title="Counted by others",
-                columns=("what", "published", "counted here", "source"),
-                left=frozenset({0, 3}),
-                rows=tuple(
-                    (one.name, format_count(one.published), format_count(one.counted), one.source)
-                    for one in model.published
-                ),
-            )
-        )
+        blocks += [_published(model), Text(lines=tuple(dict.fromkeys(one.source for one in model.published)))]
     if report.sources:
-        lines = (" · ".join(part for part in (one.what, one.url, one.date) if part) for one in report.sources)
-        blocks.append(Text(title="Sources", lines=tuple(lines)))
+        blocks.append(sources(report))
     return Page(title=model.name, blocks=tuple(blocks), notes=assumed(report))
+
+
+def _published(model: ModelResult) -> Table:
+    return Table(
+        title="Counted by others",
+        columns=("what", "published", "counted here", ""),
+        left=frozenset({0, 3}),
+        rows=tuple(
+            (
+                one.name.replace("_", " "),
+                format_count(one.published),
+                format_count(one.counted),
+                "equal" if one.published == one.counted else f"{one.counted / one.published - 1:+.2%}",
+            )
+            for one in model.published
+        ),
+    )
 
 
 def _facts(model: ModelResult) -> Facts:
@@ -69,7 +81,7 @@ def _facts(model: ModelResult) -> Facts:
         ("parameters", format_count(model.parameters), ""),
         ("active", format_count(model.active_parameters), "of the text model, per token"),
         ("weights", format_bytes(model.weight_bytes), f"{format_count(model.weight_bytes)} bytes, {_origin(model)}"),
-        ("cache per token", format_bytes(model.kv_bytes_per_token), f"{model.cache_dtype}, every window full"),
+        ("cache per token", format_bytes(model.kv_bytes_per_token_at_start), _cache(model)),
         ("context", "no limit" if model.max_context is None else format_count(model.max_context), "tokens"),
     ]
     if model.mtp_parameters:
@@ -77,6 +89,12 @@ def _facts(model: ModelResult) -> Facts:
     if model.fixed_bytes_per_sequence:
         rows.insert(-1, ("state", format_bytes(model.fixed_bytes_per_sequence), "per sequence"))
     return Facts(rows=tuple(rows))
+
+
+def _cache(model: ModelResult) -> str:
+    if model.kv_bytes_per_token == model.kv_bytes_per_token_at_start:
+        return model.cache_dtype
+    return f"{model.cache_dtype}; {format_bytes(model.kv_bytes_per_token)} once every window is full"
 
 
 def _origin(model: ModelResult) -> str:
