@@ -251,11 +251,11 @@ def format_parameters(value: float) -> str:
     """A parameter count the way people say it.
 
     >>> format_parameters(8030261248), format_parameters(134515008)
-    ('8.03 B', '134.52 M')
+    ('8.03 B', '135 M')
     """
     for name, factor in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("k", 10**3)):
         if value >= factor:
-            return f"{value / factor:,.2f} {name}"
+            return f"{three_digits(value / factor)} {name}"
     return f"{value:,.0f}"
 
 

@@ -11,7 +11,7 @@ def page(report: CompareReport) -> Page:
     result = report.result
     blocks: list[Block] = [_table(report)]
     reasons = tuple(dict.fromkeys(str(row["error"]) for row in result.rows if row["error"]))
-    lines = (*result.summary, *(f"Not possible: {reason}." for reason in reasons))
+    lines = (*result.summary, *(f"Impossible: {reason}." for reason in reasons))
     if lines:
         blocks.append(Text(lines=lines))
     return Page(
@@ -49,7 +49,7 @@ def _shown(row: dict[str, Any], name: str) -> str:
 
 def _figures(row: dict[str, Any]) -> tuple[str, ...]:
     if row["error"] is not None:
-        return ("–", "–", "–", "–", "–", "–", "not possible")
+        return ("–", "–", "–", "–", "–", "–", "impossible")
     estimate, bound = row["estimate"], row["bound"]
     step = estimate["step_time_s"]["value"] if estimate else bound["step_time_s"] if bound else None
     speed = estimate["output_tokens_per_s"]["value"] if estimate else bound["output_tokens_per_s"] if bound else None
@@ -63,7 +63,7 @@ def _figures(row: dict[str, Any]) -> tuple[str, ...]:
         "–" if step is None else format_seconds(step),
         "–" if speed is None else format_count(speed),
         "–" if cost is None else format_usd(cost),
-        "does not fit" if not row["fits"] else "" if estimate else "a bound",
+        "no fit" if not row["fits"] else "" if estimate else "a bound",
     )
 
 

@@ -80,7 +80,7 @@ def _table(points: tuple[CurvePoint, ...]) -> Table:
     varying = {name: cells for name, cells in columns.items() if len(set(cells)) > 1}
     times = ("bound", "estimate") if estimated else ("bound",)
     return Table(
-        columns=(*varying, "batch", *times, "tokens/s", "per user", "$ per M", "fits"),
+        columns=(*varying, "batch", *times, "tokens/s", "per user", "$/M", "fits"),
         left=frozenset({0} if "GPU" in varying else ()),
         rows=tuple((*first, *_row(p, estimated)) for *first, p in zip(*varying.values(), points, strict=True)),
     )
