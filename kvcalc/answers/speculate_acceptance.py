@@ -48,7 +48,7 @@ class Acceptance(Frozen):
 def from_rates(rates: Sequence[float], decay: float = 1.0) -> Acceptance:
     """One rate holds at every position; several are the positions' own.
 
-    >>> from_rates([0.8]).tokens_per_pass([1] * 4), from_rates([0.8, 0.5]).rate
+    >>> round(from_rates([0.8]).tokens_per_pass([1] * 4), 4), from_rates([0.8, 0.5]).rate
     (3.3616, 0.65)
     """
     if len(rates) == 1:
