@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kvcalc.reports.compare import SHORT
 from kvcalc.specs.base import Assumption
 
 Name = Mapping[str, Any]  # what an answer is told apart by: {"gpu": "l40s", "tp": 2}
@@ -43,7 +44,8 @@ def _by_one_key(holders: Sequence[Name], answers: Sequence[tuple[Name, bool]]) -
 
 def words(name: Name) -> str:
     """
-    >>> words({"gpu": "l40s", "tp": 2})
+    >>> words({"gpu": "l40s", "tensor-parallel-size": 2})
     'l40s, tp 2'
     """
-    return ", ".join(str(value) if key in SELF_EVIDENT else f"{key} {value}" for key, value in name.items())
+    said = ((SHORT.get(key, key), value) for key, value in name.items())
+    return ", ".join(str(value) if key in SELF_EVIDENT else f"{key} {value}" for key, value in said)

@@ -7,6 +7,15 @@ from kvcalc.reports.size import SizeResult
 from kvcalc.specs.base import Frozen
 
 
+# Long flags as people say them.
+SHORT = {
+    "tensor-parallel-size": "tp",
+    "pipeline-parallel-size": "pp",
+    "data-parallel-size": "dp",
+    "decode-context-parallel-size": "dcp",
+}
+
+
 class CompareRow(Frozen):
     """What varies, and the figures of `size`; `error` where the combination is not possible."""
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
-from kvcalc.reports.compare import CompareReport
+from kvcalc.reports.compare import SHORT, CompareReport
 from kvcalc.units import format_count, format_gib, format_seconds, format_usd
 
 
@@ -22,7 +22,7 @@ def page(report: CompareReport) -> Page:
 
 
 def _title(models: list[str], varying: tuple[str, ...]) -> str:
-    by = f" by {', '.join(varying)}" if varying else ""
+    by = f" by {', '.join(SHORT.get(name, name) for name in varying)}" if varying else ""
     return f"{models[0]} compared{by}" if len(models) == 1 else f"Compared{by}"
 
 
@@ -33,7 +33,7 @@ def _table(report: CompareReport) -> Table:
     contexts = {row["context"] for row in found if not row["error"]}
     shown = (*varying, "context") if len(contexts) > 1 and "context" not in varying else varying
     # Flags are long and their values short: a heading breaks at its hyphens.
-    names = tuple(name.replace("-", "-\n") for name in shown)
+    names = tuple(SHORT.get(name, name).replace("-", "-\n") for name in shown)
     columns = (*names, "pool", "tokens", "max\nbatch", "step", "tokens/s", "$ per M", "")
     return Table(
         columns=columns,
