@@ -6,7 +6,6 @@ from kvcalc.reports.base import Report
 from kvcalc.reports.size import SizeResult
 from kvcalc.specs.base import Frozen
 
-
 # Long flags as people say them.
 SHORT = {
     "tensor-parallel-size": "tp",
