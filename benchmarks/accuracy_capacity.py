@@ -77,14 +77,20 @@ def summary(answers: Sequence[Case]) -> dict[str, Any]:
         found["capacity, independent"] = _agreement(one for one in logs if one["independent"])
         found["capacity, inferred"] = _agreement(one for one in logs if not one["independent"])
     if questions:
-        for name in ("needed_gib", "estimated_max_len"):
-            checks = [check for one in questions for check in one["checks"] if check["name"] == name]
+        found["questions"] = {
+            "cases": len(questions),
+            "passed": sum(bool(one["checks"]) and all(check["passed"] for check in one["checks"]) for one in questions),
+            "failed": sum(not all(check["passed"] for check in one["checks"]) for one in questions),
+            "left_out": sum(not one["checks"] for one in questions),
+        }
+        checks = [check for one in questions for check in one["checks"]]
+        for name in dict.fromkeys(check["name"] for check in checks):
+            mine = [check for check in checks if check["name"] == name]
             found[name] = {
-                "checks": len(checks),
-                "passed": sum(check["passed"] for check in checks),
-                "worst": max((abs(check["error"]) for check in checks), default=None),
+                "checks": len(mine),
+                "passed": sum(check["passed"] for check in mine),
+                "worst": max(abs(check["error"]) for check in mine),
             }
-        found["questions left out"] = sum(not one["checks"] for one in questions)
     budgets = [one for one in answers if one["kind"] == "budget"]
     return found | budget_summary(budgets)
 

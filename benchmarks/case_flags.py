@@ -8,6 +8,7 @@ from kvcalc.specs.deployment import Deployment
 Case = dict[str, Any]
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm", "llama.cpp": "llamacpp"}
 SIXTEEN_BITS = {"16-bit": "bf16", "bf16": "bf16", "fp16": "fp16", "f16": "f16"}
+FP8_CACHE = r"fp8[ -]KV|KV[ -](?:cache[ -])?fp8|kv[_-]cache[_-]dtype[ =]fp8"
 LAST_BY_BLOCKS = "0.20"  # the last vLLM that printed blocks // groups
 FIRST_BY_CONCURRENCY = "0.25"  # one that prints concurrency × length, before windows reserved for two batches
 
@@ -22,12 +23,22 @@ def version_of(case: Case) -> str | None:
     return match[1]
 
 
+def versions_of(case: Case) -> tuple[str | None, ...]:
+    """Both ends of what a question gives as a version: `0.17-0.20` a range, `0.2x` ten of them."""
+    text = str(case.get("engine_version") or "")
+    span = re.match(r"v?(\d+\.\d+(?:\.\d+)?) ?- ?v?(\d+\.\d+(?:\.\d+)?)", text)
+    if span:
+        return span[1], span[2]
+    tens = re.match(r"v?(\d+\.\d)x", text)
+    return (f"{tens[1]}0", f"{tens[1]}9") if tens else (version_of(case),)
+
+
 def cache_dtype_of(case: Case) -> str:
     """`bf16`, `fp8 (656 B)`, `bf16 latent + fp8 indexer`, `K q8_0 / V f16`; in questions, fp8 stands in the prose."""
     text = str(case.get("kv_cache_dtype") or "")
     if not text:
         prose = " ".join(str(case.get(field) or "") for field in ("model", "notes", "question"))
-        return "fp8" if re.search(r"fp8 KV|KV fp8|fp8-KV", prose) else "bf16"
+        return "fp8" if re.search(FP8_CACHE, prose, re.IGNORECASE) else "bf16"
     pair = re.match(r"K (\w+) / V (\w+)", text)
     if pair:
         return f"{pair[1]},{pair[2]}"
@@ -39,12 +50,12 @@ def tensor_parallel_of(case: Case) -> int:
     """`tp`, else `TP4` in the prose, else the number of cards."""
     if case.get("tp"):
         return int(case["tp"])
-    for field in ("gpu", "model", "id", "engine_version"):
-        match = re.search(r"\btp[ -]?(\d+)\b", str(case.get(field) or ""), re.IGNORECASE)
+    for field in ("gpu", "model", "id", "engine_version", "right_answer"):
+        match = re.search(r"\btp(?:_size)?[ =-]?(\d+)\b", str(case.get(field) or ""), re.IGNORECASE)
         if match:
             return int(match[1])
-    match = re.search(r"\bx(\d)\b", str(case.get("gpu") or ""))
-    return int(match[1]) if match else 1
+    match = re.search(r"\bx(\d{1,2})\b|\b(\d{1,2}) ?x\b", str(case.get("gpu") or ""))
+    return int(match[1] or match[2]) if match else 1
 
 
 def batched_tokens_of(case: Case) -> int | None:

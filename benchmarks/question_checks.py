@@ -1,12 +1,15 @@
-"""Sizing questions: the GiB that one request needs, the longest that fits, and what the engine printed."""
+"""Sizing questions: the GiB that one request needs, the longest that fits, and what right answers state in prose."""
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from capacity_checks import NEEDED_TOLERANCE, PRINTED, check
-from case_flags import deployment_of
-from case_models import candidates
+from case_flags import deployment_of, versions_of
+from question_claims import claims
+from question_models import question_model
 
 from kvcalc.engines import capacity
 from kvcalc.errors import KvcalcError
@@ -20,19 +23,31 @@ Check = dict[str, Any]
 
 def question_checks(case: Case, folders: Sequence[Path]) -> list[Check]:
     """The checks of one question. Raises KvcalcError with the reason why it cannot be put to the tool."""
+    model = question_model(case, folders)
     if case.get("needed_gib") is None and case.get("estimated_max_len") is None:
-        return _printed(case, folders)
-    model = candidates(case, folders)[0]
-    deployment = _fitted(case, model)
+        return claims(case, model)
+    tries = [_check(case, model, version) for version in versions_of(case)]
+    return max(tries, key=lambda checks: sum(one["passed"] for one in checks))
+
+
+def _check(case: Case, model: ModelSpec, version: str | None) -> list[Check]:
+    deployment = _fitted(case, model, deployment_of(_with_length(case)).model_copy(update={"engine_version": version}))
     pool = int((case.get("available_kv_gib") or 0) * GIB)
-    held = capacity(model, deployment, pool)
     found = []
     if case.get("needed_gib") is not None:
-        want = case["needed_gib"]
-        found.append(check("needed_gib", round(held.needed_bytes() / GIB, 4), want, NEEDED_TOLERANCE))
+        needed = capacity(model, deployment, pool).needed_bytes()
+        found.append(check("needed_gib", round(needed / GIB, 4), case["needed_gib"], NEEDED_TOLERANCE))
     if case.get("estimated_max_len") is not None:
         found.append(_longest(case, model, deployment, pool))
     return found
+
+
+def _with_length(case: Case) -> Case:
+    """The length stands in the question where no field has it: "1,048,576 tokens need 24.00 GiB"."""
+    said = re.search(r"([\d,]{5,}) tokens need", str(case.get("question") or ""))
+    if case.get("max_model_len") or not said:
+        return case
+    return {**case, "max_model_len": int(said[1].replace(",", ""))}
 
 
 def _longest(case: Case, model: ModelSpec, deployment: Deployment, pool: int) -> Check:
@@ -48,12 +63,11 @@ def _longest(case: Case, model: ModelSpec, deployment: Deployment, pool: int) ->
     return check("estimated_max_len", have, want, tolerance / want, low - block <= want <= high + block)
 
 
-def _fitted(case: Case, model: ModelSpec) -> Deployment:
+def _fitted(case: Case, model: ModelSpec, stated: Deployment) -> Deployment:
     """The flags, with what the source leaves open set so that blocks, groups and state pages are as it says."""
-    stated = deployment_of(case)
     if case.get("kv_bytes_per_token_per_gpu"):
         return _as_wide(case, model, stated)
-    for settings in _speculations(case, model):
+    for settings in _speculations(case, stated):
         tried = stated.model_copy(update=settings)
         held = capacity(model, tried, GIB)
         sizes = {group.block_size for pool in held.pools for group in pool.groups if group.block_size}
@@ -63,33 +77,30 @@ def _fitted(case: Case, model: ModelSpec) -> Deployment:
     return stated
 
 
-def _speculations(case: Case, model: ModelSpec) -> Iterator[dict[str, object]]:
+def _speculations(case: Case, stated: Deployment) -> Iterator[dict[str, object]]:
     """State pages of a sequence are 1 + drafted tokens, or 2 + drafted tokens where prefixes are cached."""
     pages = case.get("state_pages_per_group")
     if pages is None:
         return
-    for aligned in (True, False):
+    for dtype, aligned in product(_dtypes(stated), (True, False)):
         drafted = pages - (2 if aligned else 1)
         if drafted >= 0:
-            yield {"enable_prefix_caching": aligned, "num_speculative_tokens": drafted}
+            yield {"enable_prefix_caching": aligned, "num_speculative_tokens": drafted, "kv_cache_dtype": dtype}
+
+
+def _dtypes(stated: Deployment) -> tuple[str, ...]:
+    """What the prose says, else what the bytes or blocks of the source show."""
+    return tuple(dict.fromkeys((stated.kv_cache_dtype, "fp8")))
 
 
 def _as_wide(case: Case, model: ModelSpec, stated: Deployment) -> Deployment:
-    """Tensor-parallel size from the stated bytes of a token on one GPU, where the prose does not give it."""
+    """Tensor-parallel size and cache type from the bytes of a token on one GPU, where the prose does not give them."""
     want = case["kv_bytes_per_token_per_gpu"]
-    for tp in dict.fromkeys((stated.tensor_parallel_size, 1, 2, 4, 8)):
-        tried = stated.model_copy(update={"tensor_parallel_size": tp})
+    for dtype, tp in product(_dtypes(stated), dict.fromkeys((stated.tensor_parallel_size, 1, 2, 4, 8))):
+        tried = stated.model_copy(update={"tensor_parallel_size": tp, "kv_cache_dtype": dtype})
         try:
             if capacity(model, tried, GIB).bytes_per_token(0) == want:
                 return tried
         except KvcalcError:
             continue
     raise KvcalcError(f"no tensor-parallel size gives {want} bytes a token on one GPU", hint="")
-
-
-def _printed(case: Case, folders: Sequence[Path]) -> list[Check]:
-    """Tokens that a pool holds, where the question states both and the source is not about a wrong count."""
-    fields = ("available_kv_gib", "kv_tokens", "config")
-    if any(case.get(field) is None for field in fields) or case["engine"] != "vllm":
-        raise KvcalcError("the answer is prose", hint="")
-    raise KvcalcError("the figures stated are of a misread report or a wrong count", hint="")
