@@ -9,7 +9,7 @@ class KvGroup(Frozen):
 
     kind: str
     layers: int
-    bytes_per_token: float
+    bytes_per_token: int | float
     window: int | None
     state_bytes: int
     read_limit_tokens: int | None = None
@@ -19,8 +19,8 @@ class KvPoint(Frozen):
     """One sequence at a context, state included. `read_bytes` is what a decode step reads of it."""
 
     context: int
-    bytes: float
-    read_bytes: float
+    bytes: int | float
+    read_bytes: int | float
     engine_bytes_per_gpu: int | None = None  # what the engine sets aside for it: blocks, padding, tokens in flight
 
 
@@ -30,8 +30,8 @@ class KvModel(Frozen):
     name: str
     variant: str  # "as it is", "fp8 cache", "full heads instead of latent"
     cache_dtype: str
-    bytes_per_token: float
-    bytes_per_token_at_start: float
+    bytes_per_token: int | float
+    bytes_per_token_at_start: int | float
     fixed_bytes_per_sequence: int
     max_context: int | None
     groups: tuple[KvGroup, ...]

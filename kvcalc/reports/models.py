@@ -13,7 +13,7 @@ class ModelRow(Frozen):
     parameters: int
     active_parameters: int
     weight_bytes: int
-    kv_bytes_per_token: float  # once every window is full
+    kv_bytes_per_token: int | float  # once every window is full
     kv_bytes_per_token_at_start: float  # while every window is still filling
     fixed_bytes_per_sequence: int
     max_context: int | None
@@ -65,7 +65,7 @@ class ModelResult(Frozen):
     dtype: str
     quantization: str | None
     cache_dtype: str
-    kv_bytes_per_token: float  # once every window is full
+    kv_bytes_per_token: int | float  # once every window is full
     kv_bytes_per_token_at_start: float  # while every window is still filling
     fixed_bytes_per_sequence: int
     max_context: int | None

@@ -102,7 +102,7 @@ class SizeResult(Frozen):
     weight_bytes_per_gpu: int
     overhead_bytes_per_gpu: int | None
     kv_pool_bytes_per_gpu: int | None
-    kv_cache_bytes_per_token: float
+    kv_cache_bytes_per_token: int | float
     fixed_bytes_per_sequence: int
     kv_cache_size_tokens: int | None
     kv_cache_max_concurrency: float | None
