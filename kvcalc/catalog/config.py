@@ -11,7 +11,7 @@ from kvcalc.catalog.families.nested import encoder_keys, image_tokens, text_deco
 from kvcalc.catalog.families.outside import outer_tensors
 from kvcalc.catalog.families.rotary import rotary_width
 from kvcalc.catalog.families.table import traits_of
-from kvcalc.catalog.families.taken import taken
+from kvcalc.catalog.families.taken import said_dtype, taken
 from kvcalc.catalog.families.unread import refuse_unread
 from kvcalc.catalog.keys import Keys
 from kvcalc.catalog.quantization import apply_quantization
@@ -69,7 +69,7 @@ def read_config(
         tensors=outer_tensors(keys, traits, hidden, vocab, tied),
         mtp=read_mtp(keys, traits, hidden, vocab),
         towers=towers,
-        assumptions=(*taken(keys, traits, model_type), *assumptions),
+        assumptions=(*taken(root, keys, traits, model_type), *assumptions),
         sources=(source,),
     )
     model = model.model_copy(update={"rope_dim": rotary_width(keys, model.groups)})
@@ -115,7 +115,7 @@ def _flat(keys: Keys) -> Keys:
 
 
 def _dtype(root: Keys, keys: Keys) -> str:
-    said = root.text("dtype", "torch_dtype") or keys.text("dtype", "torch_dtype") or "bfloat16"
+    said = said_dtype(root, keys) or "bfloat16"
     name = DTYPE_ALIASES.get(said.removeprefix("torch."), said)
     if name not in PLAIN:
         raise KvcalcError(f"torch_dtype is {said!r}, not a dtype of weights", hint=f"one of {', '.join(PLAIN)}")

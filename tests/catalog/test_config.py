@@ -124,7 +124,7 @@ def test_phi_3_small_keeps_every_token() -> None:
     })  # fmt: skip
     assert total_parameters(model) == 7_392_272_384
     assert cache_profile(model).bytes_per_token == 131_072
-    assert [assumption.name for assumption in model.assumptions] == ["attention"]
+    assert [assumption.name for assumption in model.assumptions] == ["dtype", "attention"]
 
 
 NAS = {
@@ -159,7 +159,14 @@ def test_layers_with_more_heads_of_their_own() -> None:
 def test_an_unknown_model_type_is_read_by_its_keys_and_says_so() -> None:
     model = spec(config_of("Meta-Llama-3.1-8B", model_type="brand_new"))
     assert total_parameters(model) == MODELS["Meta-Llama-3.1-8B"]["parameters"]
-    assert [(a.name, a.value) for a in model.assumptions] == [("architecture", "brand_new")]
+    assert [(a.name, a.value) for a in model.assumptions] == [("dtype", "bf16"), ("architecture", "brand_new")]
+
+
+def test_a_dtype_that_the_config_says_is_no_assumption() -> None:
+    model = spec(config_of("Meta-Llama-3.1-8B", torch_dtype="float16"))
+    assert (model.dtype, model.assumptions) == ("fp16", ())
+    with pytest.raises(KvcalcError, match="not a dtype of weights"):
+        spec(config_of("Meta-Llama-3.1-8B", torch_dtype="float7"))
 
 
 def test_an_unknown_model_type_with_latent_keys() -> None:

@@ -66,7 +66,7 @@ CASES: list[tuple[str, dict[str, Any], int, int, int]] = [
     ("name", "config", "published", "buffers", "per_token"), CASES, ids=[case[0] for case in CASES]
 )
 def test_parameters_and_cache(name: str, config: dict[str, Any], published: int, buffers: int, per_token: int) -> None:
-    model = read_config(config, name, Source(what="test"))
+    model = read_config({**config, "torch_dtype": "bfloat16"}, name, Source(what="test"))
     assert total_parameters(model) + buffers == published
     assert cache_profile(model).bytes_per_token == per_token
     assert model.assumptions == ()

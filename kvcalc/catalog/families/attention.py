@@ -8,7 +8,7 @@ from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.model import Attention, Indexer, Tensor
+from kvcalc.specs.model import Attention, Indexer, Split, Tensor
 
 QUERY = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "attention_heads")
 KV = (
@@ -156,6 +156,6 @@ def _qk_norms(keys: Keys, traits: Traits, layer: Layer, heads: Heads, name: str)
     each = traits.qk_norm != "head"
     found = norm(f"{name}.{traits.q_norm}", kind, *q_shape, split="columns" if each else "whole", category="attention")
     if layer.owns_cache or traits.shared_kv_tensors:
-        split = "kv" if each else "whole"
-        found += norm(f"{name}.{traits.k_norm}", kind, *k_shape, split=split, category="attention")  # type: ignore[arg-type]
+        split: Split = "kv" if each else "whole"
+        found += norm(f"{name}.{traits.k_norm}", kind, *k_shape, split=split, category="attention")
     return found

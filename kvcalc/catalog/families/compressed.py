@@ -5,7 +5,7 @@ from kvcalc.catalog.families.plan_layer import Layer
 from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
-from kvcalc.specs.model import CompressedAttention, Indexer, Tensor
+from kvcalc.specs.model import Category, CompressedAttention, Indexer, Tensor
 
 _RATES = {"compressed_sparse": ("compress_rate_csa", 4), "heavily_compressed": ("compress_rate_hca", 128)}
 _NAMES = {"compressed_sparse": "compressed_sparse_attention", "heavily_compressed": "heavily_compressed_attention"}
@@ -67,10 +67,9 @@ def compressed(
     return mixer, found, {"heads": heads, "head_dim": dim}
 
 
-def _compressor(name: str, dim: int, overlap: int, ratio: int, hidden: int, category: str) -> list[Tensor]:
+def _compressor(name: str, dim: int, overlap: int, ratio: int, hidden: int, category: Category) -> list[Tensor]:
     width = overlap * dim
-    where = "indexer" if category == "indexer" else "compressor"
-    found = [Tensor(name=f"{name}.ape", shape=(ratio, width), category=where)]  # type: ignore[arg-type]
-    found += linear(f"{name}.wkv", width, hidden, where, "whole")  # type: ignore[arg-type]
-    found += linear(f"{name}.wgate", width, hidden, where, "whole")  # type: ignore[arg-type]
-    return found + norm(f"{name}.norm", "weight", dim, category=where)  # type: ignore[arg-type]
+    found = [Tensor(name=f"{name}.ape", shape=(ratio, width), category=category)]
+    found += linear(f"{name}.wkv", width, hidden, category, "whole")
+    found += linear(f"{name}.wgate", width, hidden, category, "whole")
+    return found + norm(f"{name}.norm", "weight", dim, category=category)

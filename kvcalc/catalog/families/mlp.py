@@ -111,6 +111,7 @@ def _experts(keys: Keys, traits: Traits, experts: int, width: int, inputs: int) 
     name = f"{traits.moe}.{traits.experts}"
     columns: Split = "columns"
     rows: Split = "rows"
+    ups: tuple[tuple[str, int], ...]
     if traits.expert_gate_up:
         ups = ((traits.expert_gate_up, 2 * width),)
     elif switch(keys, traits.gated):

@@ -53,6 +53,15 @@ def read_plan(keys: Keys, traits: Traits) -> list[Layer]:
     return plan
 
 
+def _own(keys: Keys, layer: int) -> dict[str, object]:
+    """What `per_layer_config` says of this layer; its names are numbers, with or without leading noughts."""
+    each = keys.child("per_layer_config")
+    if each is None:
+        return {}
+    parts = [each.child(name) for name in each.names() if name.isdecimal() and int(name[:9]) == layer]
+    return {key: part.raw(key) for part in parts if part is not None for key in part.names()}
+
+
 def _without_positions(keys: Keys, layer: int) -> bool:
     listed = keys.raw("no_rope_layers")
     if isinstance(listed, list):
@@ -111,14 +120,10 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
         said["qk_rope_head_dim"] = 0  # the whole head goes without positions
     if not owns and keys.flag("use_double_wide_mlp"):
         said["intermediate_size"] = 2 * keys.need("intermediate_size")
-    each = keys.child("per_layer_config")
-    for name in each.names() if each is not None else ():
-        own = each.child(name) if name.isdecimal() and int(name[:9]) == layer else None
-        if own is not None:
-            said.update({key: own.raw(key) for key in own.names()})
-    for name, value in said.items():
-        if value is not None and not isinstance(value, int | float | str):
-            raise keys.error((name,), value, "a number or a name")
+    said.update(_own(keys, layer))
+    for name, entry in said.items():
+        if entry is not None and not isinstance(entry, int | float | str):
+            raise keys.error((name,), entry, "a number or a name")
     return said
 
 

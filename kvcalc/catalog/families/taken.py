@@ -9,8 +9,16 @@ from kvcalc.catalog.keys import Keys
 from kvcalc.specs.base import Assumption
 
 
-def taken(keys: Keys, traits: Traits, model_type: str) -> Iterator[Assumption]:
+def said_dtype(root: Keys, keys: Keys) -> str | None:
+    """The dtype of weights that no quantization covers, if the config says it."""
+    said = root.text("dtype", "torch_dtype") or keys.text("dtype", "torch_dtype")
+    return None if said == "auto" else said
+
+
+def taken(root: Keys, keys: Keys, traits: Traits, model_type: str) -> Iterator[Assumption]:
     """The assumptions that reading these keys rests on."""
+    if said_dtype(root, keys) is None:
+        yield Assumption(name="dtype", value="bf16", why="the config does not say the dtype of its weights")
     if not traits.known:
         yield Assumption(
             name="architecture",

@@ -9,7 +9,7 @@ from importlib.resources import files
 from kvcalc.catalog.keys import Keys
 from kvcalc.errors import KvcalcError
 
-_OFF = (None, False, 0, "", [], {})
+_OFF: tuple[object, ...] = (None, False, 0, "", [], {})
 
 
 @cache
