@@ -1,6 +1,6 @@
 """`kvcalc kv`: what one token and one sequence of cache cost."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kvcalc.answers.explain import explain
 from kvcalc.catalog.gpus import load_gpu
@@ -11,7 +11,7 @@ from kvcalc.reports.base import Figure
 from kvcalc.reports.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.model import Attention, ModelSpec
+from kvcalc.specs.model import Attention, LatentAttention, ModelSpec
 from kvcalc.specs.variants import architecture_variants
 
 USUAL_CONTEXTS = (2048, 8192, 32768, 131072)
@@ -52,7 +52,7 @@ def kv(
     result = KvResult(
         models=tuple(rows),
         engine=deployment.engine,
-        variants=_variants(models[0], deployment, contexts) if len(rows) == 1 else (),
+        variants=_variants(models[0], rows[0], deployment, contexts) if len(rows) == 1 else (),
         batch=batch,
         gpus=tuple(_memory(name) for name in COMMON_GPUS),
     )
@@ -141,10 +141,12 @@ def _groups(profile: CacheProfile) -> tuple[KvGroup, ...]:
     )
 
 
-def _variants(model: ModelSpec, deployment: Deployment, contexts: tuple[int, ...]) -> tuple[KvModel, ...]:
-    """The same model under other caches, so that what each trick saves is visible."""
+def _variants(
+    model: ModelSpec, shown: KvModel, deployment: Deployment, contexts: tuple[int, ...]
+) -> tuple[KvModel, ...]:
+    """The same model under other caches, so that what each trick saves is visible; what changes nothing is left out."""
     at = contexts or _contexts(model)
-    dtype = cache_dtype(model, deployment)
+    dtype = shown.cache_dtype
     smaller = GGML_VARIANTS if deployment.engine == "llamacpp" else CACHE_VARIANTS
     others = [
         _model(model, f"{other} cache", other, deployment, at)
@@ -152,21 +154,28 @@ def _variants(model: ModelSpec, deployment: Deployment, contexts: tuple[int, ...
         if element_bytes(other) < element_bytes(dtype)
     ]
     others += [_model(other, name, dtype, deployment, at) for name, other in architecture_variants(model)]
-    return tuple(others)
+    return tuple(other for other in others if other.by_context != shown.by_context)
 
 
-def _working(model: ModelSpec, dtype: str) -> list[Figure]:
-    """The formula of each group of plain attention layers, its values put in."""
-    return [
-        explain(
-            formulas.kv_bytes_per_token,
-            name=f"{model.name}: cache bytes per token of {group.count} layers ({dtype})",
-            layers=group.count,
-            kv_heads=mixer.kv_heads,
-            head_dim=mixer.head_dim,
-            bytes_per_element=element_bytes(dtype),
-        )
-        for group in model.groups
-        for mixer in group.mixers
-        if isinstance(mixer, Attention) and mixer.owns_cache and mixer.head_dim == mixer.v_head_dim
-    ]
+def _working(model: ModelSpec, dtype: str) -> Iterator[Figure]:
+    """The formula of each group of plain and latent attention layers, its values put in."""
+    for group in model.groups:
+        for mixer in group.mixers:
+            if isinstance(mixer, Attention) and mixer.owns_cache and mixer.head_dim == mixer.v_head_dim:
+                kind = "chunked" if mixer.chunked else "sliding" if mixer.window else "full"
+                yield explain(
+                    formulas.kv_bytes_per_token,
+                    name=f"{model.name}: cache of a token in {group.count} {kind} layers ({dtype})",
+                    layers=group.count,
+                    kv_heads=mixer.kv_heads,
+                    head_dim=mixer.head_dim,
+                    bytes_per_element=element_bytes(dtype),
+                )
+            elif isinstance(mixer, LatentAttention):
+                yield explain(
+                    formulas.mla_elements_per_token,
+                    name=f"{model.name}: cached elements of a token in {group.count} latent layers",
+                    layers=group.count,
+                    kv_lora_rank=mixer.kv_lora_rank,
+                    rope_head_dim=mixer.rope_head_dim,
+                )

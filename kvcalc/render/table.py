@@ -114,7 +114,12 @@ def _facts(block: Facts) -> list[str]:
 
 def _bars(block: Bars) -> list[str]:
     names = max((len(label) for label, _, _ in block.rows), default=0)
-    return [f"  {label.ljust(names)}  {bar(share).ljust(BAR_WIDTH)}  {text}" for label, share, text in block.rows]
+    texts = max((len(text) for _, _, text in block.rows), default=0)
+    width = max(8, min(BAR_WIDTH, WIDTH - names - texts - 6))
+    return [
+        f"  {label.ljust(names)}  {bar(share, width).ljust(width)}  {text.rjust(texts)}"
+        for label, share, text in block.rows
+    ]
 
 
 def bar(share: float, width: int = BAR_WIDTH) -> str:

@@ -19,6 +19,8 @@ COMMANDS = [
     SIZE,
     "size smollm2-135m",
     "kv llama-3-8b deepseek-v3",
+    "kv gpt-oss-120b --engine vllm",
+    "kv deepseek-v4-flash-nvfp4-fp8",
     "step llama-3-8b --gpu h100-sxm --batch 8 --context 2048",
     "step deepseek-v3 --gpu h200-sxm -tp 8 --batch 8 --context 2048",
     "curve llama-3-8b --gpu h100-sxm --context 2048",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Bars, Block, Page, Table, assumed
+from kvcalc.render.page import Bars, Block, Page, Table, assumed, engine_name
 from kvcalc.reports.kv import KvGroup, KvModel, KvReport
 from kvcalc.units import format_bytes, format_count
 
@@ -32,12 +32,12 @@ def _one(model: KvModel) -> list[Block]:
     return [
         Table(
             title=f"By kind of layer, {model.cache_dtype} cache",
-            columns=("layers", "", "grows\nper token", "up to", "fixed\nper sequence"),
+            columns=("kind", "layers", "grows\nper token", "up to", "fixed\nper sequence"),
             rows=(
                 *(_group(group) for group in model.groups),
                 (
-                    "all",
-                    str(sum(group.layers for group in model.groups)),
+                    "together",
+                    "",  # a layer may hold two kinds
                     format_bytes(model.bytes_per_token_at_start),
                     "",
                     format_bytes(model.fixed_bytes_per_sequence) if model.fixed_bytes_per_sequence else "",
@@ -61,20 +61,34 @@ def _group(group: KvGroup) -> tuple[str, ...]:
 
 
 def _overview(models: tuple[KvModel, ...]) -> Table:
+    windows = _windows(models)
     return Table(
-        columns=("model", "cache", "per token", "at the start", "fixed"),
+        columns=("model", "cache", *_growth_heading(windows), "fixed\nper sequence"),
         left=frozenset({0, 1}),
         rows=tuple(
             (
                 model.name,
                 model.cache_dtype,
-                format_bytes(model.bytes_per_token),
-                format_bytes(model.bytes_per_token_at_start),
-                format_bytes(model.fixed_bytes_per_sequence),
+                *_growth(model, windows),
+                format_bytes(model.fixed_bytes_per_sequence) if model.fixed_bytes_per_sequence else "",
             )
             for model in models
         ),
     )
+
+
+def _windows(models: tuple[KvModel, ...]) -> bool:
+    """Whether the cache of any of them grows less once its windows are full."""
+    return any(model.bytes_per_token != model.bytes_per_token_at_start for model in models)
+
+
+def _growth_heading(windows: bool) -> tuple[str, ...]:
+    return ("per token\nat first", "once windows\nare full") if windows else ("per token",)
+
+
+def _growth(model: KvModel, windows: bool) -> tuple[str, ...]:
+    first = format_bytes(model.bytes_per_token_at_start)
+    return (first, format_bytes(model.bytes_per_token)) if windows else (first,)
 
 
 def _curve(models: tuple[KvModel, ...], batch: int) -> Table:
@@ -95,7 +109,7 @@ def _curve(models: tuple[KvModel, ...], batch: int) -> Table:
 def _set_aside(models: tuple[KvModel, ...], engine: str) -> Table:
     """The engine's blocks, padding and reservations beside the mathematics."""
     return Table(
-        title=f"Set aside by {engine} for one sequence, on each GPU",
+        title=f"Set aside by {engine_name(engine)} for one sequence, on each GPU",
         columns=("context", *(_label(model, models) for model in models)),
         rows=tuple(
             (
@@ -117,13 +131,19 @@ def _label(model: KvModel, models: tuple[KvModel, ...]) -> str:
 
 def _variants(model: KvModel, variants: tuple[KvModel, ...]) -> Table:
     longest = model.by_context[-1]
+    windows = _windows((model, *variants))
     return Table(
         title="The same model with another cache",
-        columns=("cache", "per token", f"one sequence\nof {format_count(longest.context)}", "against\nas it is"),
+        columns=(
+            "cache",
+            *_growth_heading(windows),
+            f"one sequence\nof {format_count(longest.context)}",
+            "against\nas it is",
+        ),
         rows=tuple(
             (
                 one.variant,
-                format_bytes(one.bytes_per_token_at_start),
+                *_growth(one, windows),
                 format_bytes(one.by_context[-1].bytes),
                 f"{one.by_context[-1].bytes / longest.bytes:.2f} ×" if longest.bytes else "–",
             )
