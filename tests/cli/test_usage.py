@@ -17,8 +17,8 @@ def help_of(command: str) -> str:
 
 
 HELP = {"": MAIN_HELP, **{command: help_of(command) for command in COMMANDS}}
-# Examples that name files, or a Hub id, which would need the network.
-ELSEWHERE = re.compile(r"[/|<>]|\.log|\.toml|kvcalc check$")
+# Examples that name files or a Hub id (the network), or that measure the machine.
+ELSEWHERE = re.compile(r"[/|<>]|\.log|\.toml|kvcalc (check$|calibrate|run )")
 EXAMPLES = [
     line for text in HELP.values() for line in EXAMPLE.findall(text) if not ELSEWHERE.search(line.split(" -o ")[0])
 ]
