@@ -12,12 +12,13 @@ from typing import Any
 
 from budgets import budget_case, budget_summary
 from capacity_checks import capacity_checks
-from case_models import config_model
+from case_models import card_model, config_model
 from log_lines import log_lines, log_summary
 from question_checks import question_checks
 
 from kvcalc.engines import loaded_weight_bytes
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.model import ModelSpec
 
 Case = dict[str, Any]
 DEFAULT_CONFIGS = Path(__file__).parents[2] / "shared" / "model_configs"
@@ -32,7 +33,7 @@ def main() -> int:
     flags = parser.parse_args()
     cases = [case for file in flags.cases for case in json.loads(file.read_text(encoding="utf-8"))]
     answers = [answer(case, flags.configs) for case in cases]
-    result = {"cases": answers, "summary": summary(answers)}
+    result: dict[str, Any] = {"cases": answers, "summary": summary(answers)}
     logs = [log_lines(case) for case in cases if "raw_lines" in case]
     if logs:
         result["summary"]["raw_lines"] = log_summary(logs)
@@ -47,7 +48,7 @@ def main() -> int:
 def answer(case: Case, folders: Sequence[Path]) -> Case:
     """One case's checks, or the reason why it has none."""
     if "kind" not in case and "category" not in case:
-        found = budget_case(case, lambda one: config_model(one, folders), loaded_weight_bytes)
+        found = budget_case(case, lambda one: _budget_model(one, folders), loaded_weight_bytes)
         return {**found, "kind": "budget"}
     checks: list[Case] = []
     reason = None
@@ -65,6 +66,11 @@ def answer(case: Case, folders: Sequence[Path]) -> Case:
         "checks": checks,
         "reason": reason,
     }
+
+
+def _budget_model(case: Case, folders: Sequence[Path]) -> ModelSpec | None:
+    """A record with dimensions of its own is answered from them, or from its config."""
+    return config_model(case, folders) or (None if "model_dims" in case else card_model(case["model"]))
 
 
 def summary(answers: Sequence[Case]) -> dict[str, Any]:

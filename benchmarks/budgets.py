@@ -60,7 +60,7 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
             observed = _of_its_stage(case, shape, gpu, deployment, observed)
         budget = budget_of_shape(shape, gpu, deployment, weights, max_model_len=length, observed=observed)
         answer["checks"].append(_check("pool_gib", budget, case))
-        if model is not None and loaded_bytes is not None and _plain(case) == (model.quantization is None):
+        if model is not None and loaded_bytes is not None and _is_served(case, model):
             budget = memory_before_cache(model, gpu, deployment, loaded_bytes(model, deployment), observed)
             answer["checks"].append(_check("pool_from_config_gib", budget, case))
             answer["plain"] = model.quantization is None
@@ -85,9 +85,10 @@ def _of_its_stage(
     return min((observed, inner), key=distance)
 
 
-def _plain(case: Case) -> bool:
-    """Served as the config says: quantized checkpoints are recorded with the config of the plain model."""
-    return "quantization" not in case and not QUANTIZED.search(case["model"])
+def _is_served(case: Case, model: ModelSpec) -> bool:
+    """The config describes what was served: some records have that of the plain model, or of its text model alone."""
+    plain = "quantization" not in case and not QUANTIZED.search(case["model"])
+    return plain == (model.quantization is None) and ("encoder" not in case or bool(model.towers))
 
 
 def _need(case: Case, field: str) -> Any:

@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kvcalc.catalog.cards import find_card
 from kvcalc.catalog.config import read_config
+from kvcalc.catalog.models import load_card
 from kvcalc.counting.cache import element_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
@@ -36,6 +38,16 @@ def config_model(case: Case, folders: Sequence[Path]) -> ModelSpec | None:
         if (folder / name / "config.json").exists():
             return model_in(folder / name)
     raise KvcalcError(f"no folder has {name}/config.json", hint="give its parent with --configs")
+
+
+def card_model(name: str) -> ModelSpec | None:
+    """A card wins over the network, which is never asked here. Notes and endings of tuned models are left off."""
+    plain = re.sub(r"\s*[(,].*", "", name)
+    for text in (plain, plain.rpartition("/")[2], re.sub(r"-(?:Instruct|Chat|it|Exp|hf)$", "", plain)):
+        card = find_card(text) if text else None
+        if card is not None:
+            return load_card(card)
+    return None
 
 
 def candidates(case: Case, folders: Sequence[Path]) -> list[ModelSpec]:

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from case_flags import cache_dtype_of, tensor_parallel_of
-from case_models import DIVIDES_BY_ALL, config_model
+from case_models import DIVIDES_BY_ALL, card_model, config_model
 
-from kvcalc.catalog.cards import find_card
-from kvcalc.catalog.models import load_card
 from kvcalc.counting.cache import element_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import Attention, LayerGroup, ModelSpec
@@ -21,20 +19,10 @@ WINDOWS = re.compile(r"SWA|sliding|window|hybrid|linear|Mamba", re.IGNORECASE)
 
 def question_model(case: Case, folders: Sequence[Path]) -> ModelSpec:
     """The model that a question is about. Raises KvcalcError where nothing in it says."""
-    found = config_model(case, folders) or _card(str(case.get("model") or "")) or _stated(case)
+    found = config_model(case, folders) or card_model(str(case.get("model") or "")) or _stated(case)
     if found is None:
         raise KvcalcError("neither a config, a card of the model's name nor dimensions", hint="")
     return found
-
-
-def _card(name: str) -> ModelSpec | None:
-    """A card wins over the network, which is never asked here. Notes and endings of tuned models are left off."""
-    plain = re.sub(r"\s*[(,].*", "", name)
-    for text in (plain, plain.rpartition("/")[2], re.sub(r"-(?:Instruct|Chat|it|Exp|hf)$", "", plain)):
-        card = find_card(text) if text else None
-        if card is not None:
-            return load_card(card)
-    return None
 
 
 def _stated(case: Case) -> ModelSpec | None:
