@@ -150,7 +150,8 @@ def _hint(text: str) -> str:
         near = [name for name in gpu_names() if _is_near(int(sized[1]) * GB, _named(name).memory_bytes)]
         if near:
             return f"which of them? {', '.join(near)}"
-    return did_you_mean(re.sub(r"[\s_]+", "-", text), gpu_names(), LISTING)
+    products = (name.lower() for name in _aliases()["assumed"])
+    return did_you_mean(re.sub(r"[\s_]+", "-", text), [*gpu_names(), *products], LISTING)
 
 
 def _is_near(stated: int, nameplate: int) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.reports.gpus import GpuNumber, GpuReport, GpuRow, GpusReport
-from kvcalc.units import format_bytes, format_decimal_bytes, format_tera
+from kvcalc.units import format_bytes, format_decimal_bytes, format_gigabytes, format_tera, format_things
 
 
 def list_page(report: GpusReport) -> Page:
@@ -28,8 +28,8 @@ def list_page(report: GpusReport) -> Page:
 def _row(gpu: GpuRow) -> tuple[str, ...]:
     return (
         gpu.name,
-        format_decimal_bytes(gpu.memory_bytes, 0),
-        format_decimal_bytes(gpu.memory_bandwidth_bytes_per_s, 2) + "/s",
+        format_gigabytes(gpu.memory_bytes),
+        format_gigabytes(gpu.memory_bandwidth_bytes_per_s) + "/s",
         f"{format_tera(gpu.peak_flops, digits=0)} {gpu.peak_dtype}",
         f"{gpu.ridge_flop_per_byte:.0f}",
         "–" if gpu.price_usd_per_hour is None else f"{gpu.price_usd_per_hour:.2f}",
@@ -73,6 +73,8 @@ def _value(number: GpuNumber) -> str:
         return format_bytes(number.value) if number.name == "l2_bytes" else format_decimal_bytes(number.value)
     if number.unit == "FLOP/s":
         return format_tera(number.value)
+    if number.unit == "GPUs":
+        return format_things(int(number.value), "GPU")
     return f"{number.value:g} {number.unit}" if number.unit not in ("year",) else f"{number.value:g}"
 
 
