@@ -10,6 +10,7 @@ from kvcalc.answers.question import Loader, Question, ask
 from kvcalc.answers.size import size
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
+from kvcalc.reports.base import engine_name
 from kvcalc.reports.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
 from kvcalc.reports.size import SizeReport, SizeResult
 from kvcalc.specs.base import Assumption
@@ -72,7 +73,7 @@ def _question(entry: Entry, load: Loader) -> Question:
 
 
 def _header(entry: Entry, result: SizeResult) -> str:
-    return f"{entry.name}: {result.model} on {result.gpus} × {result.gpu}, {result.engine}"
+    return f"{entry.name}: {result.model} on {result.gpus} × {result.gpu}, {engine_name(result.engine)}"
 
 
 def _limit(name: str, want: float | bool, report: SizeReport, limits: Limits) -> LimitResult:

@@ -75,14 +75,6 @@ class Page:
     notes: tuple[str, ...] = field(default=())  # assumptions, at the end
 
 
-ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "llamacpp": "llama.cpp"}
-
-
-def engine_name(engine: str, version: str | None = None) -> str:
-    """As its makers spell it: "vLLM 0.33.0"."""
-    return " ".join(part for part in (ENGINES.get(engine, engine), version) if part)
-
-
 def sources(report: Report) -> Text:
     """Where the numbers came from."""
     lines = (" · ".join(part for part in (s.what, s.url, s.date) if part) for s in report.sources)

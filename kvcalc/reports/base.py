@@ -5,6 +5,17 @@ from typing import Any
 
 from kvcalc.specs.base import Assumption, Frozen, Source
 
+_SPELLED = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "llamacpp": "llama.cpp"}
+
+
+def engine_name(engine: str, version: str | None = None) -> str:
+    """An engine as its makers spell it.
+
+    >>> engine_name("vllm", "0.33.0"), engine_name("ideal")
+    ('vLLM 0.33.0', 'ideal')
+    """
+    return " ".join(part for part in (_SPELLED.get(engine, engine), version) if part)
+
 
 class Figure(Frozen):
     """A number that can show its working: `formula` evaluated at `inputs` gives `value`."""

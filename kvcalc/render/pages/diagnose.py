@@ -3,8 +3,12 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.reports.base import engine_name
 from kvcalc.reports.diagnose import Compared, DiagnoseReport, DiagnoseResult, MemoryLine
-from kvcalc.units import format_bytes, format_count
+from kvcalc.units import GIB, format_bytes, format_count, format_gib
+
+
+EQUAL = 0.00005  # what two decimals of a percentage cannot show
 
 
 def page(report: DiagnoseReport) -> Page:
@@ -30,7 +34,7 @@ def page(report: DiagnoseReport) -> Page:
         )
     if result.missing:
         blocks.append(Text(title="What the log does not say", lines=result.missing))
-    name = " ".join(part for part in (result.engine, result.version) if part)
+    name = engine_name(result.engine, result.version)
     where = " on ".join(part for part in (result.model, result.gpu) if part)
     return Page(
         title=f"{name}: {where}" if where else name,
@@ -62,13 +66,13 @@ def _memory(result: DiagnoseResult) -> Table:
 def _row(line: MemoryLine) -> tuple[str, ...]:
     spread = ""
     if line.low_bytes is not None and line.high_bytes is not None:
-        spread = f"{_size(line.low_bytes)} to {_size(line.high_bytes)}"
+        spread = f"{line.low_bytes / GIB:,.2f} to {line.high_bytes / GIB:,.2f}"
     name = f"{line.name} ({line.note})" if line.note and len(line.note) < 20 else line.name
     return name, _size(line.log_bytes), _size(line.predicted_bytes), spread
 
 
 def _size(value: int | None) -> str:
-    return "–" if value is None else format_bytes(value)
+    return "–" if value is None else format_gib(value)
 
 
 def _capacity(rows: tuple[Compared, ...]) -> Table:
@@ -86,7 +90,9 @@ def _shown(one: Compared, value: float) -> str:
 
 
 def _error(one: Compared) -> str:
-    return "" if one.error is None else f"{one.error:+.2%}"
+    if one.error is None:
+        return ""
+    return "equal" if abs(one.error) < EQUAL else f"{one.error:+.2%}"
 
 
 def _disagreement(one: Compared) -> str:

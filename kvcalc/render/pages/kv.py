@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from kvcalc.render.page import Bars, Block, Page, Table, assumed, engine_name
+from kvcalc.render.page import Bars, Block, Page, Table, assumed
+from kvcalc.reports.base import engine_name
 from kvcalc.reports.kv import KvGroup, KvModel, KvReport
 from kvcalc.units import format_bytes, format_count
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
+from kvcalc.reports.base import engine_name
 from kvcalc.reports.prefill import Chunk, Disaggregation, PrefillReport, PrefillResult, Serving
 from kvcalc.units import format_bytes, format_count, format_seconds, format_si
 
@@ -20,8 +21,9 @@ def page(report: PrefillReport) -> Page:
         blocks.append(_pools(result.disaggregation))
     blocks.append(_preemption(result))
     prompt = format_count(result.prompt_tokens)
+    where = f"{result.gpus} × {result.gpu}, {engine_name(result.engine)}"
     return Page(
-        title=f"A prompt of {prompt} tokens: {result.model} on {result.gpus} × {result.gpu}, {result.engine}",
+        title=f"A prompt of {prompt} tokens: {result.model} on {where}",
         blocks=tuple(blocks),
         notes=assumed(report),
     )

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed, engine_name
+from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
 from kvcalc.render.pages.paging import paging_facts
-from kvcalc.reports.base import Range
+from kvcalc.reports.base import Range, engine_name
 from kvcalc.reports.size import MemoryTerm, RankedGpu, RankingReport, Serving, SizeReport, SizeResult
 from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_seconds, format_things, format_usd
 

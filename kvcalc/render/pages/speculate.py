@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
+from kvcalc.reports.base import engine_name
 from kvcalc.reports.speculate import SpeculateReport, SpeculateResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_usd
 
@@ -11,7 +12,7 @@ def page(report: SpeculateReport) -> Page:
     result = report.result
     verdict = f"{result.speedup:.2f}×" if result.gamma else "does not pay"
     return Page(
-        title=f"{result.model} with draft {result.draft} on {result.gpus} × {result.gpu}, {result.engine}",
+        title=f"{result.model} with draft {result.draft} on {result.gpus} × {result.gpu}, {engine_name(result.engine)}",
         verdict=verdict,
         good=result.speedup > 1,
         blocks=_blocks(result),
