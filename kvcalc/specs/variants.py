@@ -54,7 +54,7 @@ def _uncompressed(mixer: Mixer) -> Mixer:
 
 
 CHANGES: tuple[tuple[str, Callable[[Mixer], Mixer]], ...] = (
-    ("a KV head per query head (MHA)", _as_many_kv_heads),
+    ("a KV head per query head, MHA", _as_many_kv_heads),
     ("full heads instead of the latent", _full_heads),
     ("no window", _without_window),
     ("no shared cache", _own_cache),

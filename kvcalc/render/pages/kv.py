@@ -84,7 +84,7 @@ def _windows(models: tuple[KvModel, ...]) -> bool:
 
 
 def _growth_heading(windows: bool) -> tuple[str, ...]:
-    return ("per token\nat first", "once windows\nare full") if windows else ("per token",)
+    return ("per token\nat first", "windows\nfull") if windows else ("per token",)
 
 
 def _growth(model: KvModel, windows: bool) -> tuple[str, ...]:
