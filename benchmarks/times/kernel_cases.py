@@ -41,7 +41,7 @@ def gemm_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
     """Bytes, FLOPs, bandwidth, peak of cases that share an element type."""
     m, n, k = (column(cases, "op", name) for name in "mnk")
     weight = FORMATS[dtype_of(cases[0]).replace("-", "_")]
-    stored = bits_per_weight(weight, 1, 1024) / 8 if weight.scale != "channel" else weight.bits / 8
+    stored = bits_per_weight(weight, 1024) / 8 if weight.scale != "channel" else weight.bits / 8
     narrow = element_bytes(weight.compute)
     _, peak = arithmetic(gpu, weight.compute)
     moved = n * k * stored + m * k * narrow + 2 * m * n
@@ -79,7 +79,7 @@ def experts_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
     compute = "mxfp8" if dtype == "mxfp4-a8" else FORMATS[dtype.replace("-", "_")].compute
     weight = FORMATS[dtype.removesuffix("-a8").replace("-", "_")]
     _, peak = arithmetic(gpu, compute)
-    moved = touched * 3 * hidden * width * bits_per_weight(weight, 1, 1024) / 8 + rows * (4 * hidden + 6 * width)
+    moved = touched * 3 * hidden * width * bits_per_weight(weight, 1024) / 8 + rows * (4 * hidden + 6 * width)
     return moved, 6 * hidden * width * rows, gpu.memory_bandwidth_bytes_per_s, peak
 
 

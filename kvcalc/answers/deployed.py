@@ -50,8 +50,7 @@ class Deployed:
 
     @cached_property
     def state_dtype(self) -> str | None:
-        asked = self.deployment.mamba_ssm_cache_dtype
-        return None if asked == "auto" else asked
+        return self.deployment.state_dtype
 
     @cached_property
     def max_model_len(self) -> int | None:

@@ -172,9 +172,8 @@ def mixer_cache(
             return []
         heads = max(1, mixer.kv_heads // tp)
         index = mixer.indexer.head_dim * size if mixer.indexer and mixer.indexer.owns_cache else 0
-        kind = "full" if mixer.window is None else "chunked" if mixer.chunked else "sliding"
         per_token = heads * (mixer.head_dim + mixer.v_head_dim) * size + index
-        return [_growing(kind, per_token, mixer.window, index, mixer.indexer.top_k if mixer.indexer else None)]
+        return [_growing(mixer.pattern, per_token, mixer.window, index, mixer.indexer.top_k if mixer.indexer else None)]
     if isinstance(mixer, LatentAttention):
         index = mixer.indexer.head_dim * size if mixer.indexer and mixer.indexer.owns_cache else 0
         own = (mixer.kv_lora_rank + mixer.rope_head_dim) * size if mixer.owns_cache else 0
@@ -213,9 +212,17 @@ def _compressed(mixer: CompressedAttention, size: float) -> list[CacheGroup]:
 
 
 def _recurrent(mixer: Recurrent, model: ModelSpec, state_dtype: str | None, tp: int) -> CacheGroup:
-    """State in the config's dtype, else fp32; K − 1 convolution columns in the model's dtype."""
-    state = element_bytes(state_dtype or mixer.state_dtype or model.state_dtype or "fp32")
-    columns = max(0, mixer.conv_kernel - 1)
-    conv = mixer.conv_channels * columns * element_bytes(model.dtype)
-    fixed = int((mixer.state_elements * state + conv) / tp)
-    return CacheGroup(kind=mixer.family, layers=1, fixed_bytes=fixed)
+    return CacheGroup(kind=mixer.family, layers=1, fixed_bytes=int(state_bytes(mixer, model, state_dtype) / tp))
+
+
+def state_bytes(mixer: Recurrent, model: ModelSpec, state_dtype: str | None = None) -> float:
+    """What a recurrent layer keeps of one sequence, all ranks together: its state, and K − 1 convolution columns in
+    the model's dtype."""
+    state = mixer.state_elements * element_bytes(state_type(mixer, model, state_dtype))
+    columns = mixer.conv_channels * max(0, mixer.conv_kernel - 1)
+    return state + columns * element_bytes(model.dtype)
+
+
+def state_type(mixer: Recurrent, model: ModelSpec, asked: str | None = None) -> str:
+    """Element type of recurrent state: what was asked for, else the config's, else fp32."""
+    return asked or mixer.state_dtype or model.state_dtype or "fp32"

@@ -6,13 +6,13 @@ parallelism deals whole experts to the ranks of all replicas; pipeline paralleli
 """
 
 from kvcalc.counting.layout_check import check_layout
+from kvcalc.counting.rounding import VOCAB_MULTIPLE, ceil_div, round_up
 from kvcalc.counting.weights import matrix_bytes
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import PLAIN, WeightFormat
-from kvcalc.specs.model import Attention, CrossAttention, LayerGroup, ModelSpec, MoeMlp, Tensor
+from kvcalc.specs.model import LayerGroup, ModelSpec, MoeMlp, Tensor
 
-VOCAB_MULTIPLE = 64
 # Kernels of these formats take an expert's width and hidden size in multiples (vllm/model_executor/layers/fused_moe/
 # oracle/mxfp4.py: 128 and 256 for the kernels of Hopper and older; blocks of 128 for block-scaled fp8).
 EXPERT_MULTIPLES = {"mxfp4": (128, 256), "fp8-block": (128, 1)}
@@ -97,14 +97,9 @@ def local_tensor(tensor: Tensor, group: LayerGroup | None, layout: Layout) -> tu
         if layout.enable_expert_parallel:
             ranks = layout.tensor_parallel_size * layout.data_parallel_size
             spread = tensor.copies + layout.num_redundant_experts * (tensor.copies // mlp.experts)
-            return -(-spread // ranks), _rounded(tensor, tensor.shape, mlp.expert_width)
+            return ceil_div(spread, ranks), _rounded(tensor, tensor.shape, mlp.expert_width)
         return tensor.copies, _rounded(tensor, _divided(tensor, layout.tensor_parallel_size, 1), mlp.expert_width)
-    return tensor.copies, _divided(tensor, layout.tensor_parallel_size, _kv_heads(group))
-
-
-def _kv_heads(group: LayerGroup | None) -> int:
-    mixers = group.mixers if group else ()
-    return next((mixer.kv_heads for mixer in mixers if isinstance(mixer, Attention | CrossAttention)), 1)
+    return tensor.copies, _divided(tensor, layout.tensor_parallel_size, group.kv_heads if group else 1)
 
 
 def _divided(tensor: Tensor, tp: int, kv_heads: int) -> tuple[int, ...]:
@@ -112,13 +107,13 @@ def _divided(tensor: Tensor, tp: int, kv_heads: int) -> tuple[int, ...]:
     shape = list(tensor.shape)
     output = max(0, len(shape) - 2)
     if tensor.split == "vocab":
-        shape[output] = _up(shape[output], VOCAB_MULTIPLE) // tp
+        shape[output] = round_up(shape[output], VOCAB_MULTIPLE) // tp
     elif tensor.split == "columns":
-        shape[output] = -(-shape[output] // tp)
+        shape[output] = ceil_div(shape[output], tp)
     elif tensor.split == "kv":
-        shape[output] = -(-shape[output] // min(tp, kv_heads))
+        shape[output] = ceil_div(shape[output], min(tp, kv_heads))
     elif tensor.split == "rows" and len(shape) > 1:
-        shape[-1] = -(-shape[-1] // tp)
+        shape[-1] = ceil_div(shape[-1], tp)
     return tuple(shape)
 
 
@@ -130,12 +125,8 @@ def _rounded(tensor: Tensor, shape: tuple[int, ...], expert_width: int) -> tuple
     *copies, outputs, inputs = shape
     if tensor.split == "columns":
         parts = tensor.shape[-2] // expert_width or 1  # 2: gate and up in one
-        return (*copies, parts * _up(outputs // parts, width_multiple), _up(inputs, hidden_multiple))
-    return (*copies, _up(outputs, hidden_multiple), _up(inputs, width_multiple))
-
-
-def _up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple
+        return (*copies, parts * round_up(outputs // parts, width_multiple), round_up(inputs, hidden_multiple))
+    return (*copies, round_up(outputs, hidden_multiple), round_up(inputs, width_multiple))
 
 
 def leaves_node(layout: Layout, gpus_per_node: int) -> str | None:

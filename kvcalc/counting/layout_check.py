@@ -1,5 +1,6 @@
 """Which layouts a model divides by; the refusals are the ones that engines make."""
 
+from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import (
@@ -14,22 +15,26 @@ from kvcalc.specs.model import (
     Recurrent,
 )
 
-VOCAB_MULTIPLE = 64
-
 
 def check_layout(model: ModelSpec, layout: Layout) -> None:
     """Raise KvcalcError with what does not divide, and by what it would."""
-    if layout.pipeline_parallel_size > model.layers:
-        raise KvcalcError(
-            f"pipeline-parallel size {layout.pipeline_parallel_size} exceeds the {model.layers} layers of {model.name}",
-            hint=f"use {model.layers} stages or fewer",
-        )
+    check_stages(model, layout)
     mixers = [mixer for group in model.groups for mixer in group.mixers]
     for mixer in mixers:
         _check_heads(mixer, layout.tensor_parallel_size)
     _check_context_parallel(mixers, layout)
     _check_widths(model, layout)
     _check_experts(model, layout)
+
+
+def check_stages(model: ModelSpec, layout: Layout) -> None:
+    """Raise KvcalcError where a pipeline stage would have no layer."""
+    stages = layout.pipeline_parallel_size
+    if stages > model.layers:
+        raise KvcalcError(
+            f"pipeline-parallel size {stages} exceeds the {model.layers} layers of {model.name}",
+            hint=f"use {model.layers} stages or fewer",
+        )
 
 
 def _must_divide(what: str, number: int, tp: int) -> None:
@@ -80,8 +85,8 @@ def _check_context_parallel(mixers: list[Mixer], layout: Layout) -> None:
 
 def _check_widths(model: ModelSpec, layout: Layout) -> None:
     tp = layout.tensor_parallel_size
-    if -(-model.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE % tp:
-        _must_divide("vocabulary rows, padded to a multiple of 64,", -(-model.vocab // 64) * 64, tp)
+    rows = round_up(model.vocab, VOCAB_MULTIPLE)
+    _must_divide(f"vocabulary rows, padded to a multiple of {VOCAB_MULTIPLE},", rows, tp)
     for group in model.groups:
         if isinstance(group.mlp, DenseMlp):
             _must_divide("columns of the MLP", group.mlp.width, tp)

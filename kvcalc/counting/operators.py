@@ -17,11 +17,11 @@ from collections.abc import Iterable
 
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.cache import element_bytes
+from kvcalc.counting.layout_check import check_stages
 from kvcalc.counting.operator import Operator, Step
 from kvcalc.counting.operators_attention import mixer_operators
 from kvcalc.counting.operators_links import layer_collectives, stage_sends
 from kvcalc.counting.operators_matmul import expert_operators, head_operators, layer_gemms
-from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, Recurrent
 
@@ -92,13 +92,9 @@ def step_operators(
     model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None = None
 ) -> tuple[Operator, ...]:
     """The operators of any step, in the order of the model; equal layers are one operator with a count."""
-    if layout.pipeline_parallel_size > model.layers:
-        raise KvcalcError(
-            f"pipeline size {layout.pipeline_parallel_size} exceeds the {model.layers} layers",
-            hint="use fewer pipeline stages",
-        )
+    check_stages(model, layout)
     part = step.split(layout.pipeline_parallel_size)
-    found: list[Operator] = list(_embedding(model, layout, part))
+    found: list[Operator] = list(_embedding(model, part))
     for group in model.groups:
         found.extend(_layer(group, model, layout, part, cache_dtype, state_dtype))
     found.extend(stage_sends(model, layout, part))
@@ -118,7 +114,7 @@ def _layer(
     yield from layer_collectives(group, model, layout, step)
 
 
-def _embedding(model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
+def _embedding(model: ModelSpec, step: Step) -> Iterable[Operator]:
     """A step reads one row of the table for each token, not the table."""
     row = model.hidden * element_bytes(model.dtype)
     yield Operator("embedding", "embedding", 1, activation_bytes=2 * step.rows * row, compute=model.dtype)

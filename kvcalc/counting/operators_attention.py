@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kvcalc.counting.arrays import Quantity, greatest, least
-from kvcalc.counting.cache import element_bytes
+from kvcalc.counting.cache import element_bytes, state_bytes, state_type
 from kvcalc.counting.operator import Operator, Step
 from kvcalc.formulas.prefill import causal_pairs
 from kvcalc.specs.deployment import Layout
@@ -88,10 +88,9 @@ class _Parts:
         heads = self.heads(mixer.query_heads)
         width = mixer.head_dim + mixer.v_head_dim
         per_token = self.heads(mixer.kv_heads) * width * self.cache
-        kind = "full" if mixer.window is None else "chunked" if mixer.chunked else "sliding"
+        kind = "sparse" if mixer.indexer else mixer.pattern
         limit = mixer.indexer.top_k if mixer.indexer else mixer.window
         if mixer.indexer:
-            kind = "sparse"
             yield from self._index(mixer.indexer)
         decode = self._decode(f"attention ({kind})", per_token, 2 * heads * width, self._reach(limit))
         yield replace(decode, group_heads=heads / self.heads(mixer.kv_heads), head_dim=mixer.head_dim)
@@ -199,8 +198,6 @@ def _state(
 ) -> Operator:
     """A recurrent layer reads and writes its whole state once for each sequence, however many rows that brings."""
     tp = layout.tensor_parallel_size
-    state = element_bytes(state_dtype or mixer.state_dtype or model.state_dtype or "fp32") * mixer.state_elements
-    columns = mixer.conv_channels * max(0, mixer.conv_kernel - 1) * element_bytes(model.dtype)
     flops = STATE_FLOPS * mixer.state_elements + 2 * mixer.conv_channels * mixer.conv_kernel
     sequences = step.decode + step.prompts
     return Operator(
@@ -208,8 +205,8 @@ def _state(
         "state",
         group.count,
         flops=step.rows * flops / tp,
-        cache_bytes=2 * sequences * (state + columns) / tp,
+        cache_bytes=2 * sequences * state_bytes(mixer, model, state_dtype) / tp,
         compute=model.dtype,
-        format=state_dtype or mixer.state_dtype or "fp32",
+        format=state_type(mixer, model, state_dtype),
         rows=step.rows,
     )

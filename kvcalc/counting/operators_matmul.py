@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.cache import element_bytes
 from kvcalc.counting.operator import ExpertLoad, Operator, Step
+from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import WeightFormat
 from kvcalc.specs.model import (
-    Attention,
     CrossAttention,
     LatentAttention,
     LayerGroup,
@@ -24,15 +24,14 @@ TITLES = {
     ("shared_experts", "columns"): "shared gate and up", ("shared_experts", "rows"): "shared down",
     ("router", "whole"): "router",
 }  # fmt: skip
-VOCAB_MULTIPLE = 64  # engines pad the vocabulary to a multiple of this before they divide it
 CROSS_MODULES = ("cross_attn", "crossattention", "encoder_attn", "EncDecAttention")
 
 
-def bits_per_weight(weight: WeightFormat, outputs: int, inputs: int) -> float:
+def bits_per_weight(weight: WeightFormat, inputs: int) -> float:
     """Bits that one element of a matrix costs with its scales and zero points.
 
     >>> scaled = WeightFormat(name="nvfp4", compute="nvfp4", bits=4, scale="group", scale_bits=8, group=16)
-    >>> bits_per_weight(scaled, 8, 64)
+    >>> bits_per_weight(scaled, 64)
     4.5
     """
     extra = weight.scale_bits + weight.zero_bits
@@ -63,13 +62,12 @@ def local_shape(tensor: Tensor, layout: Layout, kv_heads: int = 1) -> tuple[floa
     if tensor.split == "rows":
         return outputs, inputs / tp
     if tensor.split == "vocab":
-        return -(-outputs // VOCAB_MULTIPLE) * VOCAB_MULTIPLE / tp, inputs
+        return round_up(outputs, VOCAB_MULTIPLE) / tp, inputs
     return outputs, inputs
 
 
 def layer_gemms(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
     """The matrix multiplications of one layer but the experts', fused as engines fuse them."""
-    kv_heads = next((m.kv_heads for m in group.mixers if isinstance(m, Attention | CrossAttention)), 1)
     fused: dict[tuple[object, ...], list[Tensor]] = {}
     for tensor in group.tensors:
         if tensor.matmul and tensor.category != "experts":
@@ -77,8 +75,8 @@ def layer_gemms(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step)
     for tensors in fused.values():
         first = tensors[0]
         rows = _rows(first, group, step)
-        outputs = sum(local_shape(tensor, layout, kv_heads)[0] * tensor.copies for tensor in tensors)
-        inputs = local_shape(first, layout, kv_heads)[1]
+        outputs = sum(local_shape(tensor, layout, group.kv_heads)[0] * tensor.copies for tensor in tensors)
+        inputs = local_shape(first, layout, group.kv_heads)[1]
         yield gemm(_title(tensors), group.count, rows, outputs, inputs, first.format, model)
 
 
@@ -86,7 +84,7 @@ def gemm(
     name: str, count: int, rows: Quantity, outputs: float, inputs: float, weight: WeightFormat, model: ModelSpec
 ) -> Operator:
     """A multiplication of `rows` rows with an outputs × inputs matrix."""
-    size = outputs * inputs * bits_per_weight(weight, int(outputs), int(inputs)) / 8
+    size = outputs * inputs * bits_per_weight(weight, int(inputs)) / 8
     moved = rows * (inputs * activation_element_bytes(weight, model) + outputs * element_bytes(model.dtype))
     used = rows > 0 if not hasattr(rows, "__array__") else 1
     return Operator(
@@ -157,7 +155,7 @@ def expert_operators(
     ranks = layout.tensor_parallel_size * layout.data_parallel_size if layout.enable_expert_parallel else 1
     parts = 1 if layout.enable_expert_parallel else layout.tensor_parallel_size
     rows = step.rows * (layout.data_parallel_size if layout.enable_expert_parallel else 1)
-    size = sum(_expert_elements(t, mlp) * bits_per_weight(t.format, t.shape[0], t.shape[-1]) / 8 for t in tensors)
+    size = sum(_expert_elements(t, mlp) * bits_per_weight(t.format, t.shape[-1]) / 8 for t in tensors)
     elements = sum(_expert_elements(tensor, mlp) for tensor in tensors)
     load = ExpertLoad(mlp.experts, mlp.top_k, rows, size / parts, ranks)
     chosen = rows * mlp.top_k / ranks

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from kvcalc.specs.base import Frozen, Positive
+from kvcalc.specs.base import Frozen
 from kvcalc.units import parse_bytes, parse_count, parse_gib, parse_number, parse_tokens
 
 
@@ -87,12 +87,10 @@ class Deployment(Layout):
     price_usd_per_hour: Annotated[float | None, Field(gt=0, le=1e6), number("--price")] = None
 
     @property
+    def state_dtype(self) -> str | None:
+        """Element type that was asked for recurrent state; None: the config's, or the engine's rule."""
+        return None if self.mamba_ssm_cache_dtype == "auto" else self.mamba_ssm_cache_dtype
+
+    @property
     def layout(self) -> Layout:
         return Layout(**{name: getattr(self, name) for name in Layout.model_fields})
-
-
-class OperatingPoint(Frozen):
-    """Where bound, estimate and cost are evaluated: `batch` sequences of `context` cached tokens."""
-
-    batch: Positive
-    context: Positive

@@ -74,6 +74,11 @@ class Attention(Frozen):
     owns_cache: bool = True  # False: reads an earlier layer's cache (KV sharing)
     indexer: Indexer | None = None
 
+    @property
+    def pattern(self) -> Literal["full", "sliding", "chunked"]:
+        """Which earlier tokens a query sees."""
+        return "full" if self.window is None else "chunked" if self.chunked else "sliding"
+
 
 class LatentAttention(Frozen):
     """Multi-head latent attention: one compressed vector per token instead of keys and values."""
@@ -164,6 +169,11 @@ class LayerGroup(Frozen):
     @property
     def count(self) -> int:
         return len(self.layers)
+
+    @property
+    def kv_heads(self) -> int:
+        """KV heads of a layer: what tensors with the split `kv` divide by at most."""
+        return next((mixer.kv_heads for mixer in self.mixers if isinstance(mixer, Attention | CrossAttention)), 1)
 
     def path(self, layer: int, tensor: Tensor) -> str:
         """A tensor's module in the checkpoint: `model.layers.3.self_attn.q_proj`. Ignore lists match on it."""
