@@ -10,10 +10,10 @@ from kvcalc.cli.options import Flags, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK
 
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The budget. Default: budget.toml.")]
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The budget.")]
 
 
-@takes(OUTPUT)
+@takes(OUTPUT, says={"format": "table, json, csv, md, or github: annotations for a workflow."})
 def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
     """Do the deployments in a budget file still meet their limits? Exits with 1 if not, for CI.
 

@@ -10,7 +10,14 @@ from kvcalc.errors import KvcalcError
 _SWEPT = ("gpu", "tensor_parallel_size", "batch", "context", "input_len", "output_len")
 
 
-@takes(GPU, WORKLOAD, TARGETS, SERVING, OUTPUT, repeated=frozenset(_SWEPT))
+_SAYS = {
+    "batch": "Sequences in the step; may be repeated. Default: powers of two up to what fits.",
+    "context": "Cached tokens per sequence; may be repeated. Default: max_model_len.",
+    "format": "table, json, csv, md, svg or png.",
+}
+
+
+@takes(GPU, WORKLOAD, TARGETS, SERVING, OUTPUT, repeated=frozenset(_SWEPT), says=_SAYS)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Throughput, time per token and cost over batch, context, lengths or GPUs: table, plot, CSV, SVG, PNG.
 

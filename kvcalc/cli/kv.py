@@ -8,7 +8,15 @@ _CACHE = tuple(flag for flag in NUMBERS if flag.field != "quantization")
 _WHERE = tuple(flag for flag in WORKLOAD if flag.field in ("context", "batch"))
 
 
-@takes(_CACHE, _WHERE, ENGINE, LAYOUT, OUTPUT, repeated=frozenset({"context", "kv_cache_dtype"}))
+_SAYS = {
+    "context": "Cached tokens per sequence; may be repeated. Default: some up to the model's.",
+    "batch": "Sequences that the totals are for. Default: 1.",
+    "engine": "What it sets aside: ideal (default), vllm, sglang, trtllm or llamacpp.",
+    "kv_cache_dtype": "auto, bf16, fp8, int8, nvfp4, ...; may be repeated.",
+}
+
+
+@takes(_CACHE, _WHERE, ENGINE, LAYOUT, OUTPUT, repeated=frozenset({"context", "kv_cache_dtype"}), says=_SAYS)
 def command(models: ModelsArgument, flags: Flags) -> None:
     """What one token and one sequence of cache cost, by kind of layer and by context.
 

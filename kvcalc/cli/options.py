@@ -1,7 +1,8 @@
 """From the table of flags to Typer: a command declares its arguments and receives the shared flags as one dict."""
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
@@ -83,13 +84,15 @@ def _flag_words(words: Sequence[str]) -> list[str]:
 
 
 def takes(
-    *groups: tuple[Flag, ...], repeated: Collection[str] = frozenset()
+    *groups: tuple[Flag, ...], repeated: Collection[str] = frozenset(), says: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., Any]], Command]:
     """Give a command the flags of these groups; it receives those that were set in its parameter `flags`.
 
-    Fields in `repeated` may be given several times and arrive as lists.
+    Fields in `repeated` may be given several times and arrive as lists. `says` has the lines of help that are
+    another's in this command.
     """
-    flags = [flag for group in groups for flag in group]
+    lines = says or {}
+    flags = [replace(flag, help=lines.get(flag.field, flag.help)) for group in groups for flag in group]
     return lambda function: Command(function, flags, repeated)
 
 

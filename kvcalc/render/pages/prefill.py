@@ -5,7 +5,7 @@ from typing import Any
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
 from kvcalc.reports.base import engine_name
 from kvcalc.reports.prefill import Chunk, Disaggregation, PrefillReport, PrefillResult, Serving
-from kvcalc.units import format_bytes, format_count, format_seconds, format_si
+from kvcalc.units import format_bytes, format_count, format_seconds, format_si, format_things
 
 SHOWN_CHUNKS = 4  # from each end of the list
 SHOWN_TERMS = 6
@@ -72,7 +72,9 @@ def _chunks(chunks: tuple[Chunk, ...]) -> Table:
     if len(rows) > 2 * SHOWN_CHUNKS + 1:
         left = len(rows) - 2 * SHOWN_CHUNKS
         rows = [*rows[:SHOWN_CHUNKS], (f"{left} more", "", ""), *rows[-SHOWN_CHUNKS:]]
-    return Table(title=f"In {len(chunks)} chunks", columns=("after", "tokens", "step"), rows=tuple(rows))
+    return Table(
+        title=f"In {format_things(len(chunks), 'chunk')}", columns=("after", "tokens", "step"), rows=tuple(rows)
+    )
 
 
 def _choices(result: PrefillResult) -> Table:

@@ -5,7 +5,7 @@ from typing import Any
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
 from kvcalc.reports.base import engine_name
 from kvcalc.reports.speculate import SpeculateReport, SpeculateResult
-from kvcalc.units import format_bytes, format_count, format_seconds, format_usd
+from kvcalc.units import format_bytes, format_count, format_seconds, format_things, format_usd
 
 
 def page(report: SpeculateReport) -> Page:
@@ -46,8 +46,8 @@ def _round(result: SpeculateResult) -> Facts:
             f"{format_count(result.plain_output_tokens_per_s)}/s without{cost}",
         ),
     )
-    batch, context = format_count(result.batch), format_count(result.context)
-    return Facts(title=f"One round of {batch} sequences at {context}", rows=rows)
+    title = f"One round of {format_things(result.batch, 'sequence')} at {format_count(result.context)}"
+    return Facts(title=title, rows=rows)
 
 
 def _by_gamma(result: SpeculateResult) -> Table:
