@@ -91,10 +91,7 @@ WORKLOAD = (
 
 CONCURRENCY = (_text("Workload", "concurrency", "--concurrency", "N", "Requests in flight on each replica."),)
 
-TARGETS = (
-    _text("Workload", "ttft_s", "--ttft", "TIME", "Target for the time to the first token: 1s."),
-    _text("Workload", "tpot_s", "--tpot", "TIME", "Target for the time per output token: 50ms."),
-)
+TARGETS = (_text("Workload", "tpot_s", "--tpot", "TIME", "Target for the time per output token: 50ms."),)
 
 OUTPUT = (
     _text("Output", "format", "--format -f", "NAME", "table, json, csv or md."),
