@@ -20,7 +20,6 @@ LIBRARIES = {
     "NCCL": "nccl", "trtllm": "trtllm", "TRTLLM": "trtllm", "vllm_graph": "vllm",
     "vllm_eager": "vllm-eager", "nccl_eager": "nccl-eager",
 }  # fmt: skip
-NCCL = ("nccl",)
 
 
 def library_of(case: Case) -> str:

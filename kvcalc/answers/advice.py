@@ -115,16 +115,14 @@ def _changes(deployed: Deployed) -> list[Change]:
     if deployed.cache_dtype in ("bf16", "fp16", "fp32") and deployment.engine != "ideal":
         found.append(Change("--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}))
     if deployment.engine == "vllm" and deployment.kv_memory_bytes is None:
-        taken = {one.name: one.value for one in budget.assumptions}
-        sequences = deployment.max_num_seqs or taken.get("max_num_seqs")
+        sequences = deployed.max_num_seqs
         in_sampler = budget.activation is not None and budget.activation.phase == "sampler"
-        if in_sampler and isinstance(sequences, int) and sequences > USUAL_SEQUENCES:
+        if in_sampler and sequences is not None and sequences > USUAL_SEQUENCES:
             found.append(Change(f"--max-num-seqs {USUAL_SEQUENCES}", {"max_num_seqs": USUAL_SEQUENCES}))
         if budget.graphs_charged and budget.graphs.value:
             found.append(Change("--enforce-eager", {"enforce_eager": True}))
-        share = deployment.gpu_memory_utilization or taken.get("gpu_memory_utilization")
-        higher = _highest_share(deployed)
-        if isinstance(share, float) and higher > share:
+        share, higher = deployed.gpu_memory_utilization, _highest_share(deployed)
+        if share is not None and higher > share:
             found.append(Change(f"--gpu-memory-utilization {higher:.2f}", {"gpu_memory_utilization": higher}))
     if deployed.model.quantization is None and deployment.quantization is None:
         found.append(Change("--quantization fp8", {"quantization": "fp8"}))

@@ -134,17 +134,26 @@ class Deployed:
     @cached_property
     def max_num_seqs(self) -> int | None:
         """Sequences that the engine admits to a step; None: it sets no limit."""
-        return self.deployment.max_num_seqs or self._taken("max_num_seqs")
+        return self.deployment.max_num_seqs or self._int_taken("max_num_seqs")
 
     @cached_property
     def max_num_batched_tokens(self) -> int:
         """Prompt tokens that one step carries at most."""
-        given = self.deployment.max_num_batched_tokens or self._taken("max_num_batched_tokens")
+        given = self.deployment.max_num_batched_tokens or self._int_taken("max_num_batched_tokens")
         return given or BATCHED_TOKENS
 
-    def _taken(self, name: str) -> int | None:
+    @cached_property
+    def gpu_memory_utilization(self) -> float | None:
+        """The engine's share of the card; None: it has no such setting."""
+        taken = self._taken("gpu_memory_utilization")
+        return self.deployment.gpu_memory_utilization or (taken if isinstance(taken, float) else None)
+
+    def _taken(self, name: str) -> object:
         """A setting that the engine's default supplied."""
-        value = next((one.value for one in self.budget.assumptions if one.name == name), None)
+        return next((one.value for one in self.budget.assumptions if one.name == name), None)
+
+    def _int_taken(self, name: str) -> int | None:
+        value = self._taken(name)
         return value if isinstance(value, int) else None
 
     @cached_property

@@ -93,8 +93,7 @@ def _memory(name: str) -> GpuMemory:
 
 
 def _model(model: ModelSpec, variant: str, dtype: str, deployment: Deployment, contexts: tuple[int, ...]) -> KvModel:
-    state = None if deployment.mamba_ssm_cache_dtype == "auto" else deployment.mamba_ssm_cache_dtype
-    profile = cache_profile(model, dtype, state_dtype=state)
+    profile = cache_profile(model, dtype, state_dtype=deployment.state_dtype)
     return KvModel(
         name=model.name,
         variant=variant,
@@ -162,10 +161,9 @@ def _working(model: ModelSpec, dtype: str) -> Iterator[Figure]:
     for group in model.groups:
         for mixer in group.mixers:
             if isinstance(mixer, Attention) and mixer.owns_cache and mixer.head_dim == mixer.v_head_dim:
-                kind = "chunked" if mixer.chunked else "sliding" if mixer.window else "full"
                 yield explain(
                     formulas.kv_bytes_per_token,
-                    name=f"{model.name}: cache of a token in {group.count} {kind} layers ({dtype})",
+                    name=f"{model.name}: cache of a token in {group.count} {mixer.pattern} layers ({dtype})",
                     layers=group.count,
                     kv_heads=mixer.kv_heads,
                     head_dim=mixer.head_dim,

@@ -1,6 +1,7 @@
 """A server in a steady state: time to first token, time per output token, and the cost of both kinds of token."""
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.speed import range_of
 from kvcalc.counting.operators import prefill_step
 from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.reports.base import Range
@@ -36,19 +37,15 @@ def serving_of(deployed: Deployed, concurrency: int) -> Serving | None:
         concurrency=concurrency,
         concurrency_given=asked.concurrency is not None,
         ttft_alone_bound_s=float(bound(prompt, deployed.gpu).time_s),
-        ttft_alone_s=_range(found.ttft_alone_s),
-        ttft_s=_range(found.ttft_s),
-        tpot_s=_range(found.tpot_s),
+        ttft_alone_s=range_of(found.ttft_alone_s),
+        ttft_s=range_of(found.ttft_s),
+        tpot_s=range_of(found.tpot_s),
         output_tokens_per_s=Range(value=found.output_tokens_per_s, low=ends[0], high=ends[1]),
         total_tokens_per_s=found.total_tokens_per_s,
         output_tokens_per_s_per_gpu=found.output_tokens_per_s_per_gpu,
         usd_per_million_output_tokens=output_usd,
         usd_per_million_input_tokens=input_usd,
     )
-
-
-def _range(value: Estimate) -> Range:
-    return Range(value=value.value, low=value.low, high=value.high)
 
 
 def _whole(ttft: Estimate, tpot: Estimate, output_len: int, end: str) -> float:

@@ -4,12 +4,12 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, operators_of, point_of, range_of
+from kvcalc.answers.step_parts import intensity, operator_rows
 from kvcalc.answers.working import peak_of, working
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
-from kvcalc.reports.step import Intensity, MatmulThreshold, OperatorRow, StepReport, StepResult
+from kvcalc.reports.step import MatmulThreshold, OperatorRow, StepReport, StepResult
 from kvcalc.specs.model import ModelSpec, Tensor
-from kvcalc.timing.roofline import operator_bound, operator_limit
 
 
 def step(question: Question) -> StepReport:
@@ -20,7 +20,6 @@ def step(question: Question) -> StepReport:
         raise KvcalcError("nothing fits, so there is no step", hint="give --batch to take a step apart all the same")
     at = point_of(deployed, point.mean_context, point.batch)
     ridge = matmul.ridge_point(peak_of(at), deployed.gpu.memory_bandwidth_bytes_per_s)
-    weight_share = at.weight_bytes / at.bytes
     result = StepResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,
@@ -32,12 +31,7 @@ def step(question: Question) -> StepReport:
         cache_bytes=at.cache_bytes,
         flops=at.flops,
         intensity_flop_per_byte=at.flops / at.bytes,
-        intensity=Intensity(
-            weight_share=weight_share,
-            cache_share=1 - weight_share,
-            weight_flop_per_byte=(at.flops - at.attention_flops) / at.weight_bytes,
-            cache_flop_per_byte=at.attention_flops / at.cache_bytes if at.cache_bytes else 0.0,
-        ),
+        intensity=intensity(at.flops, at.attention_flops, at.weight_bytes, at.cache_bytes),
         ridge_flop_per_byte=ridge,
         memory_time_s=at.memory_time_s,
         compute_time_s=at.compute_time_s,
@@ -68,52 +62,15 @@ def step(question: Question) -> StepReport:
 
 
 def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
-    """Every operator with its bound and, for a real engine, its estimate; last, what the engine itself adds."""
+    """Every operator; last, for a real engine, what the engine itself adds."""
     operators = operators_of(deployed, at.context, at.batch)
     found = at.estimate_s
-    times = [None] * len(operators) if found is None else [float(one.time_s) for one in found.operators]
-    rows = [
-        OperatorRow(
-            name=one.name.rpartition(".")[2],
-            count=one.count,
-            bytes=one.count * one.bytes,
-            flops=one.count * one.flops,
-            time_s=float(operator_bound(one, deployed.gpu, deployed.gpus_per_node)),
-            limit=operator_limit(one, deployed.gpu),
-            estimate_s=time,
-        )
-        for one, time in zip(operators, times, strict=True)
-    ]
-    rows = _merged(rows)
-    if found is not None:
-        engine = OperatorRow(
-            name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(found.engine_s)
-        )
-        rows.append(engine)
-    return tuple(rows)
-
-
-def _merged(rows: list[OperatorRow]) -> list[OperatorRow]:
-    """Calls that do the same in layers of different kinds are one row."""
-    merged: dict[tuple[object, ...], OperatorRow] = {}
-    for row in rows:
-        key = (row.name, row.bytes / row.count, row.flops / row.count, row.limit)
-        same = merged.get(key)
-        merged[key] = row if same is None else _together(same, row)
-    return list(merged.values())
-
-
-def _together(a: OperatorRow, b: OperatorRow) -> OperatorRow:
-    estimate = None if a.estimate_s is None or b.estimate_s is None else a.estimate_s + b.estimate_s
-    return OperatorRow(
-        name=a.name,
-        count=a.count + b.count,
-        bytes=a.bytes + b.bytes,
-        flops=a.flops + b.flops,
-        time_s=a.time_s + b.time_s,
-        limit=a.limit,
-        estimate_s=estimate,
+    if found is None:
+        return operator_rows(deployed, operators, None)
+    engine = OperatorRow(
+        name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(found.engine_s)
     )
+    return (*operator_rows(deployed, operators, found.operators), engine)
 
 
 def thresholds(model: ModelSpec, ridge: float) -> tuple[MatmulThreshold, ...]:

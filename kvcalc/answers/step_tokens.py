@@ -12,14 +12,14 @@ from kvcalc.answers.explain import explain
 from kvcalc.answers.passes import Pass, operators_of_pass, timed
 from kvcalc.answers.question import Question
 from kvcalc.answers.step import thresholds
+from kvcalc.answers.step_parts import intensity, operator_rows
 from kvcalc.counting.operator import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul, step
 from kvcalc.reports.base import Figure, Range
-from kvcalc.reports.step import Intensity, OperatorRow, StepReport, StepResult
+from kvcalc.reports.step import StepReport, StepResult
 from kvcalc.timing.estimate import assumptions as timing_assumptions
 from kvcalc.timing.estimate import operator_times
-from kvcalc.timing.roofline import operator_bound, operator_limit
 
 
 def step_of_tokens(question: Question, tokens: int) -> StepReport:
@@ -33,7 +33,8 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
     at = _with_cache(deployed, timed(deployed, work), operators)
     moved = at.weight_bytes + at.cache_bytes
     ridge = at.flops / at.compute_time_s / deployed.gpu.memory_bandwidth_bytes_per_s
-    share = at.weight_bytes / moved
+    ideal = deployed.deployment.engine == "ideal"
+    times = None if ideal else operator_times(operators, deployed.machine)
     rows = deployed.deployment.data_parallel_size * batch * tokens
     result = StepResult(
         model=deployed.model.name,
@@ -47,12 +48,7 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         cache_bytes=at.cache_bytes,
         flops=at.flops,
         intensity_flop_per_byte=at.flops / moved,
-        intensity=Intensity(
-            weight_share=share,
-            cache_share=1 - share,
-            weight_flop_per_byte=(at.flops - at.attention_flops) / at.weight_bytes,
-            cache_flop_per_byte=at.attention_flops / at.cache_bytes if at.cache_bytes else 0.0,
-        ),
+        intensity=intensity(at.flops, at.attention_flops, at.weight_bytes, at.cache_bytes),
         ridge_flop_per_byte=ridge,
         memory_time_s=at.memory_time_s,
         compute_time_s=at.compute_time_s,
@@ -61,7 +57,7 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         operator_bound_s=at.operator_bound_s,
         estimate_s=None if at.estimate_s is None else Range(value=at.estimate_s, low=at.low_s, high=at.high_s),
         output_tokens_per_s=rows / at.bound_s,
-        operators=_rows(deployed, operators),
+        operators=operator_rows(deployed, operators, times),
         matmul_thresholds=thresholds(deployed.model, ridge),
     )
     return StepReport(
@@ -78,7 +74,7 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         figures=_working(deployed, at, batch * tokens),
         assumptions=(
             *question.assumptions,
-            *(() if deployed.deployment.engine == "ideal" else timing_assumptions(deployed.machine)),
+            *(() if ideal else timing_assumptions(deployed.machine)),
         ),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
     )
@@ -89,23 +85,6 @@ def _with_cache(deployed: Deployed, at: Pass, operators: tuple[Operator, ...]) -
     cache = sum(one.count * one.cache_bytes for one in operators)
     bandwidth = deployed.gpu.memory_bandwidth_bytes_per_s
     return replace(at, cache_bytes=cache, memory_time_s=step.memory_time(at.weight_bytes + cache, bandwidth))
-
-
-def _rows(deployed: Deployed, operators: tuple[Operator, ...]) -> tuple[OperatorRow, ...]:
-    ideal = deployed.deployment.engine == "ideal"
-    times = [None] * len(operators) if ideal else [one.time_s for one in operator_times(operators, deployed.machine)]
-    return tuple(
-        OperatorRow(
-            name=one.name,
-            count=one.count,
-            bytes=one.count * one.bytes,
-            flops=one.count * one.flops,
-            time_s=float(operator_bound(one, deployed.gpu, deployed.gpus_per_node)),
-            limit=operator_limit(one, deployed.gpu),
-            estimate_s=time,
-        )
-        for one, time in zip(operators, times, strict=True)
-    )
 
 
 def _working(deployed: Deployed, at: Pass, rows: int) -> tuple[Figure, ...]:

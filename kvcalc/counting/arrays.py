@@ -8,13 +8,22 @@ from typing import Any
 Quantity = Any  # a number, or a NumPy array of them
 
 
+def is_array(value: Quantity) -> bool:
+    """Whether a quantity is a sweep of many points.
+
+    >>> is_array(3)
+    False
+    """
+    return hasattr(value, "__array__")
+
+
 def least(one: Quantity, other: Quantity) -> Quantity:
     """The smaller of two, element by element where one is an array.
 
     >>> least(3, 2)
     2
     """
-    if hasattr(one, "__array__") or hasattr(other, "__array__"):
+    if is_array(one) or is_array(other):
         import numpy as np
 
         return np.minimum(one, other)
@@ -27,7 +36,7 @@ def greatest(one: Quantity, other: Quantity) -> Quantity:
     >>> greatest(3, 2)
     3
     """
-    if hasattr(one, "__array__") or hasattr(other, "__array__"):
+    if is_array(one) or is_array(other):
         import numpy as np
 
         return np.maximum(one, other)

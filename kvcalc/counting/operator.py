@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kvcalc.counting.arrays import Quantity, greatest
+from kvcalc.counting.arrays import Quantity, greatest, is_array
 from kvcalc.formulas.step import experts_touched
 
 Kind = Literal[
@@ -50,7 +50,7 @@ class Step:
 
 
 def _present(value: Quantity) -> bool:
-    return hasattr(value, "__array__") or value > 0
+    return is_array(value) or value > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +103,4 @@ class Operator:
     def happens(self) -> bool:
         """Whether there is anything to do; an array is never judged empty."""
         work = self.flops + self.bytes + self.link_bytes
-        return hasattr(work, "__array__") or bool(work > 0)
+        return is_array(work) or bool(work > 0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.arrays import Quantity, is_array
 from kvcalc.counting.cache import element_bytes
 from kvcalc.counting.operator import ExpertLoad, Operator, Step
 from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
@@ -86,7 +86,7 @@ def gemm(
     """A multiplication of `rows` rows with an outputs × inputs matrix."""
     size = outputs * inputs * bits_per_weight(weight, int(inputs)) / 8
     moved = rows * (inputs * activation_element_bytes(weight, model) + outputs * element_bytes(model.dtype))
-    used = rows > 0 if not hasattr(rows, "__array__") else 1
+    used = is_array(rows) or rows > 0
     return Operator(
         name,
         "gemm",

@@ -1,0 +1,61 @@
+"""What every step's report has: its operators in rows, and its intensity in parts."""
+
+from collections.abc import Sequence
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.counting.operator import Operator
+from kvcalc.reports.step import Intensity, OperatorRow
+from kvcalc.timing.estimate import OperatorTime
+from kvcalc.timing.roofline import operator_bound, operator_limit
+
+
+def operator_rows(
+    deployed: Deployed, operators: Sequence[Operator], times: Sequence[OperatorTime] | None
+) -> tuple[OperatorRow, ...]:
+    """Every operator with its bound and its estimate; `times` is None where nothing but the bound is meant.
+
+    Calls that do the same in layers of different kinds are one row.
+    """
+    estimates = [None] * len(operators) if times is None else [float(one.time_s) for one in times]
+    rows = (
+        OperatorRow(
+            name=one.name.rpartition(".")[2],
+            count=one.count,
+            bytes=one.count * one.bytes,
+            flops=one.count * one.flops,
+            time_s=float(operator_bound(one, deployed.gpu, deployed.gpus_per_node)),
+            limit=operator_limit(one, deployed.gpu),
+            estimate_s=estimate,
+        )
+        for one, estimate in zip(operators, estimates, strict=True)
+    )
+    merged: dict[tuple[object, ...], OperatorRow] = {}
+    for row in rows:
+        key = (row.name, row.bytes / row.count, row.flops / row.count, row.limit)
+        same = merged.get(key)
+        merged[key] = row if same is None else _together(same, row)
+    return tuple(merged.values())
+
+
+def _together(a: OperatorRow, b: OperatorRow) -> OperatorRow:
+    estimate = None if a.estimate_s is None or b.estimate_s is None else a.estimate_s + b.estimate_s
+    return OperatorRow(
+        name=a.name,
+        count=a.count + b.count,
+        bytes=a.bytes + b.bytes,
+        flops=a.flops + b.flops,
+        time_s=a.time_s + b.time_s,
+        limit=a.limit,
+        estimate_s=estimate,
+    )
+
+
+def intensity(flops: float, attention_flops: float, weight_bytes: float, cache_bytes: float) -> Intensity:
+    """FLOPs per byte of weights and of cache: attention works on the cache, all the rest on the weights."""
+    weight_share = weight_bytes / (weight_bytes + cache_bytes)
+    return Intensity(
+        weight_share=weight_share,
+        cache_share=1 - weight_share,
+        weight_flop_per_byte=(flops - attention_flops) / weight_bytes,
+        cache_flop_per_byte=attention_flops / cache_bytes if cache_bytes else 0.0,
+    )
