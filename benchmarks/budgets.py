@@ -24,7 +24,7 @@ from kvcalc.units import GIB
 
 Case = dict[str, Any]
 ReadModel = Callable[[Case], ModelSpec | None]
-LoadedBytes = Callable[[ModelSpec, Deployment], int]
+LoadedBytes = Callable[[ModelSpec, Deployment, GpuSpec], int]
 
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm"}
 PRINTED = 0.01 * GIB  # a log has two decimals
@@ -61,7 +61,7 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
         budget = budget_of_shape(shape, gpu, deployment, weights, max_model_len=length, observed=observed)
         answer["checks"].append(_check("pool_gib", budget, case))
         if model is not None and loaded_bytes is not None and _is_served(case, model):
-            budget = memory_before_cache(model, gpu, deployment, loaded_bytes(model, deployment), observed)
+            budget = memory_before_cache(model, gpu, deployment, loaded_bytes(model, deployment, gpu), observed)
             answer["checks"].append(_check("pool_from_config_gib", budget, case))
             answer["plain"] = model.quantization is None
     except KvcalcError as error:

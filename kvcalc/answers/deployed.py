@@ -58,7 +58,7 @@ class Deployed:
 
     @cached_property
     def weight_bytes(self) -> int:
-        return loaded_weight_bytes(self.model, self.deployment)
+        return loaded_weight_bytes(self.model, self.deployment, self.gpu)
 
     @cached_property
     def budget(self) -> MemoryBudget:

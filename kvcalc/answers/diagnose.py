@@ -79,7 +79,7 @@ def _budget(facts: LogFacts, specs: Logged) -> MemoryBudget | None:
             "sampler": "fused" if facts.sampler else None,
         }
     )
-    weights = loaded_weight_bytes(specs.model, specs.deployment)
+    weights = loaded_weight_bytes(specs.model, specs.deployment, specs.gpu)
     return memory_before_cache(specs.model, specs.gpu, specs.deployment, weights, observed)
 
 

@@ -5,6 +5,7 @@ norms, routers, latents' down-projections, indexers, and keys and values beyond 
 parallelism deals whole experts to the ranks of all replicas; pipeline parallelism deals layers to stages.
 """
 
+from kvcalc.counting.expert_kernels import USUAL, ExpertKernels, kept_bytes, padded_shape
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.rounding import VOCAB_MULTIPLE, ceil_div, round_up
 from kvcalc.counting.weights import matrix_bytes
@@ -12,10 +13,6 @@ from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import PLAIN, WeightFormat
 from kvcalc.specs.model import LayerGroup, ModelSpec, MoeMlp, Tensor
-
-# Kernels of these formats take an expert's width and hidden size in multiples (vllm/model_executor/layers/fused_moe/
-# oracle/mxfp4.py: 128 and 256 for the kernels of Hopper and older; blocks of 128 for block-scaled fp8).
-EXPERT_MULTIPLES = {"mxfp4": (128, 256), "fp8-block": (128, 1)}
 
 
 class RankWeights(Frozen):
@@ -44,7 +41,14 @@ def pipeline_stages(model: ModelSpec, stages: int) -> list[frozenset[int]]:
     return found
 
 
-def rank_weights(model: ModelSpec, layout: Layout, *, drafts: bool = False, dtype: str | None = None) -> RankWeights:
+def rank_weights(
+    model: ModelSpec,
+    layout: Layout,
+    *,
+    drafts: bool = False,
+    dtype: str | None = None,
+    kernels: tuple[ExpertKernels, ...] = USUAL,
+) -> RankWeights:
     """Bytes of every tensor on one rank, for each pipeline stage.
 
     Args:
@@ -52,6 +56,7 @@ def rank_weights(model: ModelSpec, layout: Layout, *, drafts: bool = False, dtyp
         layout: refused where the model does not divide by it.
         drafts: count the multi-token-prediction layers, which are loaded only to speculate.
         dtype: what tensors in the model's own type are loaded as; None: as stored.
+        kernels: how experts are kept, by weight format.
 
     Raises KvcalcError where heads, widths or the vocabulary do not divide.
 
@@ -60,7 +65,7 @@ def rank_weights(model: ModelSpec, layout: Layout, *, drafts: bool = False, dtyp
     """
     check_layout(model, layout)
     stages = [
-        sum(_layers_bytes(group, model, layout, dtype, stage) for group in model.groups)
+        sum(_layers_bytes(group, model, layout, dtype, kernels, stage) for group in model.groups)
         for stage in pipeline_stages(model, layout.pipeline_parallel_size)
     ]
     outside = [(tensor, _local_bytes(tensor, None, model, layout, dtype)) for tensor in model.tensors]
@@ -70,15 +75,46 @@ def rank_weights(model: ModelSpec, layout: Layout, *, drafts: bool = False, dtyp
         stages[-1] += sum(size for tensor, size in outside if tensor.category == "embedding")
     stages[0] += sum(_local_bytes(t, None, model, layout, dtype) for tower in model.towers for t in tower.tensors)
     if drafts:
-        stages[-1] += sum(_layers_bytes(group, model, layout, dtype) for group in model.mtp)
+        stages[-1] += sum(_layers_bytes(group, model, layout, dtype, kernels) for group in model.mtp)
     return RankWeights(stages=tuple(stages))
 
 
 def _layers_bytes(
-    group: LayerGroup, model: ModelSpec, layout: Layout, dtype: str | None, stage: frozenset[int] | None = None
+    group: LayerGroup,
+    model: ModelSpec,
+    layout: Layout,
+    dtype: str | None,
+    kernels: tuple[ExpertKernels, ...],
+    stage: frozenset[int] | None = None,
 ) -> int:
     count = group.count if stage is None else len(stage.intersection(group.layers))
-    return count * sum(_local_bytes(tensor, group, model, layout, dtype) for tensor in group.tensors) if count else 0
+    if not count:
+        return 0
+    chosen = _kernels_of(group, kernels)
+    each = (
+        _local_bytes(tensor, group, model, layout, dtype)
+        if chosen is None or tensor.category != "experts"
+        else _expert_bytes(tensor, group, layout, chosen)
+        for tensor in group.tensors
+    )
+    return count * sum(each)
+
+
+def _kernels_of(group: LayerGroup, kernels: tuple[ExpertKernels, ...]) -> ExpertKernels | None:
+    """Biases follow the matrices that they are added to."""
+    formats = {tensor.format.name for tensor in group.tensors if tensor.category == "experts"}
+    return next((one for one in kernels if one.format in formats), None)
+
+
+def _expert_bytes(tensor: Tensor, group: LayerGroup, layout: Layout, kernels: ExpertKernels) -> int:
+    assert isinstance(group.mlp, MoeMlp)
+    copies, shape = local_tensor(tensor, group, layout)
+    matrix = len(tensor.shape) > 1
+    if matrix and (tensor.format.name != kernels.format or tensor.split not in ("columns", "rows")):
+        return copies * matrix_bytes(shape, tensor.format)
+    gates = (tensor.shape[-2] if matrix else tensor.shape[-1]) // group.mlp.expert_width or 1
+    share = padded_shape(shape, tensor.split, gates if tensor.split == "columns" else 1, kernels)
+    return copies * kept_bytes(share, tensor.format, kernels)
 
 
 def _local_bytes(tensor: Tensor, group: LayerGroup | None, model: ModelSpec, layout: Layout, dtype: str | None) -> int:
@@ -97,8 +133,8 @@ def local_tensor(tensor: Tensor, group: LayerGroup | None, layout: Layout) -> tu
         if layout.enable_expert_parallel:
             ranks = layout.tensor_parallel_size * layout.data_parallel_size
             spread = tensor.copies + layout.num_redundant_experts * (tensor.copies // mlp.experts)
-            return ceil_div(spread, ranks), _rounded(tensor, tensor.shape, mlp.expert_width)
-        return tensor.copies, _rounded(tensor, _divided(tensor, layout.tensor_parallel_size, 1), mlp.expert_width)
+            return ceil_div(spread, ranks), tensor.shape
+        return tensor.copies, _divided(tensor, layout.tensor_parallel_size, 1)
     return tensor.copies, _divided(tensor, layout.tensor_parallel_size, group.kv_heads if group else 1)
 
 
@@ -115,18 +151,6 @@ def _divided(tensor: Tensor, tp: int, kv_heads: int) -> tuple[int, ...]:
     elif tensor.split == "rows" and len(shape) > 1:
         shape[-1] = ceil_div(shape[-1], tp)
     return tuple(shape)
-
-
-def _rounded(tensor: Tensor, shape: tuple[int, ...], expert_width: int) -> tuple[int, ...]:
-    """An expert's share, as wide as its kernel wants it: gate and up have the width as outputs, down as inputs."""
-    width_multiple, hidden_multiple = EXPERT_MULTIPLES.get(tensor.format.name, (1, 1))
-    if len(shape) < 2 or tensor.split not in ("columns", "rows"):
-        return shape
-    *copies, outputs, inputs = shape
-    if tensor.split == "columns":
-        parts = tensor.shape[-2] // expert_width or 1  # 2: gate and up in one
-        return (*copies, parts * round_up(outputs // parts, width_multiple), round_up(inputs, hidden_multiple))
-    return (*copies, round_up(outputs, hidden_multiple), round_up(inputs, width_multiple))
 
 
 def leaves_node(layout: Layout, gpus_per_node: int) -> str | None:

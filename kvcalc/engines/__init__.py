@@ -7,10 +7,11 @@ from kvcalc.engines import ideal, llamacpp, sglang, trtllm, vllm
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.dtypes import cache_dtype as asked_cache_dtype
 from kvcalc.engines.dtypes import engine_dtype
-from kvcalc.engines.memory_loaded import loaded_weight_extra
+from kvcalc.engines.memory_loaded import expert_kernels, loaded_weight_extra
 from kvcalc.engines.versions import check_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment, Layout
+from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 
 __all__ = ["Capacity", "cache_dtype", "capacity", "loaded_weight_bytes"]
@@ -43,18 +44,19 @@ def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
     return asked_cache_dtype(model, deployment)
 
 
-def loaded_weight_bytes(model: ModelSpec, deployment: Deployment) -> int:
+def loaded_weight_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None = None) -> int:
     """Weights on the fullest GPU, as this engine loads them.
 
     `ideal` divides the file evenly. Engines replicate, pad and round, keep a rotary table, and load draft layers only
-    to speculate.
+    to speculate. The kernels of a GPU may want experts in a form of their own; None: as on GPUs without one.
     """
     layout = deployment.layout
     if deployment.engine == "ideal":
         return _even_share(model, layout)
     drafts = deployment.num_speculative_tokens > 0
-    held = rank_weights(model, layout, drafts=drafts, dtype=engine_dtype(model, deployment)).fullest
-    return held + loaded_weight_extra(model)
+    kernels = expert_kernels(deployment, gpu)
+    held = rank_weights(model, layout, drafts=drafts, dtype=engine_dtype(model, deployment), kernels=kernels)
+    return held.fullest + loaded_weight_extra(model)
 
 
 def _even_share(model: ModelSpec, layout: Layout) -> int:
