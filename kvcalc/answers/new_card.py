@@ -76,4 +76,4 @@ def _read(config: str) -> tuple[dict[str, object], dict[str, object] | None, str
     values = repo.json("config.json")
     if values is None:
         raise KvcalcError(f"{hub} has no config.json", hint=f"see {repo.page}/tree/main")
-    return values, repo.json(QUANT), hub, f"{repo.page}/blob/{repo.commit or revision or 'main'}/config.json"
+    return values, repo.json(QUANT), hub, repo.address("config.json")

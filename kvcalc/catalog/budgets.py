@@ -10,7 +10,7 @@ from kvcalc.catalog.data import read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.budget import SCHEMA, Budget, Entry, Limits
-from kvcalc.specs.checked import flag_of
+from kvcalc.specs.checked import first_mistake, flag_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.workload import Workload
 
@@ -105,10 +105,8 @@ def _limits(table: object, where: str) -> Limits:
     try:
         limits = Limits.model_validate(table)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise KvcalcError(
-            f"{where}: limit {'.'.join(map(str, first['loc']))} {first['msg']}", hint="fix the value"
-        ) from None
+        name, why = first_mistake(error)
+        raise KvcalcError(f"{where}: limit {name}: {why}", hint="fix the value") from None
     if not limits.given:
         raise KvcalcError(f"{where}: no limits", hint="set at least one, such as fits = true")
     return limits

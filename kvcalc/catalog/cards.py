@@ -22,6 +22,7 @@ from kvcalc.catalog.data import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Count, Frozen, Source
+from kvcalc.specs.checked import first_mistake
 from kvcalc.specs.model import ModelSpec
 
 LISTING = "`kvcalc models` lists the cards; a Hub id has the form owner/name"
@@ -101,10 +102,9 @@ def _card(data: dict[str, Any], name: str, where: str) -> Card:
     try:
         card = Card.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the card"
+        place, why = first_mistake(error)
         raise KvcalcError(
-            f"model card {where}: {place}: {first['msg'].removeprefix('Value error, ')}",
+            f"model card {where}: {place or 'the card'}: {why}",
             hint="the form is described in docs/how-to/model-sources.md",
         ) from error
     if card.config is not None:
@@ -136,10 +136,9 @@ def spec_of(card: Card) -> ModelSpec:
     try:
         return ModelSpec.model_validate(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where, why = first_mistake(error)
         raise KvcalcError(
-            f"model card {card.name}: spec.{where}: {first['msg']}",
+            f"model card {card.name}: spec.{where}: {why}",
             hint="[spec] takes the fields of kvcalc.specs.model.ModelSpec",
         ) from error
 

@@ -51,8 +51,8 @@ def load_hub_gguf(repo: "Repo", filename: str) -> ModelSpec:
         return lambda start, length: repo.read(name, start, length)
 
     parts = [read_gguf(reader(name), f"{name} of {repo.name}") for name in shard_names(filename)]
-    url = f"{repo.page}/blob/{repo.commit or repo.revision or 'main'}/{filename}"
-    return model_of(parts, f"{repo.name}/{filename}", Source(what=f"header of {filename} of {repo.name}", url=url))
+    source = Source(what=f"header of {filename} of {repo.name}", url=repo.address(filename))
+    return model_of(parts, f"{repo.name}/{filename}", source)
 
 
 def shard_names(name: str) -> list[str]:

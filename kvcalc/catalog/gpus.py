@@ -7,7 +7,6 @@ files, not all of them.
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -15,6 +14,7 @@ from kvcalc.catalog.data import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption
+from kvcalc.specs.checked import UNKNOWN_FIELD, first_mistake
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GB
 
@@ -69,16 +69,10 @@ def gpu_from_toml(path: Path) -> GpuSpec:
     try:
         return GpuSpec.model_validate(read_toml(path, "GPU spec"))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"])[:80] or "the file"
+        field, why = first_mistake(error)
         known = f"its fields are {', '.join(GpuSpec.model_fields)}"
-        hint = known if first["type"] == "extra_forbidden" else "see docs/reference/gpus.md for the form of a GPU spec"
-        raise KvcalcError(f"GPU spec {path}: {field}: {_reason(first)}", hint=hint) from error
-
-
-def _reason(error: Any) -> str:
-    plain = {"extra_forbidden": "unknown field", "missing": "missing"}
-    return plain.get(error["type"]) or str(error["msg"])[:200].removeprefix("Value error, ").replace("\n", " ")
+        hint = known if why == UNKNOWN_FIELD else "see docs/reference/gpus.md for the form of a GPU spec"
+        raise KvcalcError(f"GPU spec {path}: {field or 'the file'}: {why}", hint=hint) from error
 
 
 @cache

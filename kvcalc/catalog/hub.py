@@ -68,6 +68,10 @@ class Repo:
         host = parts.hostname or ""
         return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, f"/{self.name}", "", ""))
 
+    def address(self, filename: str) -> str:
+        """Where a reader can look at a file, at the commit that was read."""
+        return f"{self.page}/blob/{self.commit or self.revision or 'main'}/{filename}"
+
     def json(self, filename: str, largest: int = LARGEST_CONFIG_BYTES) -> dict[str, Any] | None:
         """A JSON file of the repository; None where it has none of that name."""
         path = self.fetch(filename, largest)

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from kvcalc.catalog.data import data_dir, read_toml
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.checked import first_mistake
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels, Measured
 
@@ -51,9 +52,8 @@ def _file(name: str) -> Kernels | None:
     try:
         return Kernels.model_validate(read_toml(path, "GPU kernels"))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])[:80]
-        raise KvcalcError(f"GPU kernels {path}: {where}: {first['msg']}", hint="correct it in that file") from error
+        where, why = first_mistake(error)
+        raise KvcalcError(f"GPU kernels {path}: {where}: {why}", hint="correct it in that file") from error
 
 
 @cache

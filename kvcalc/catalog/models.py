@@ -141,7 +141,7 @@ def load_from_hub(
         return _hub_gguf(repo, file, quant)
     said = config.get("quantization_config")
     asked = not said or (isinstance(said, dict) and str(said.get("quant_method", "modelopt")).startswith("modelopt"))
-    source = Source(what=f"config.json of {name}", url=f"{repo.page}/blob/{repo.commit or 'main'}/config.json")
+    source = Source(what=f"config.json of {name}", url=repo.address("config.json"))
     model = read_config(config, name, source, repo.json(QUANT) if asked else None)
     return with_file(model, repo.stored())
 

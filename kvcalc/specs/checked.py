@@ -8,6 +8,7 @@ from kvcalc.errors import KvcalcError
 
 Spec = TypeVar("Spec", bound=BaseModel)
 
+UNKNOWN_FIELD = "unknown field"
 # Fields whose flag is not their name with hyphens.
 FLAG_OF = {
     "kv_memory_bytes": "--kv-memory",
@@ -46,6 +47,15 @@ def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
         raise KvcalcError(
             f"{where}{flag_of(field)}: {_complaint(first)}", hint=f"`--help` says what {flag_of(field)} takes"
         ) from None
+
+
+def first_mistake(error: ValidationError) -> tuple[str, str]:
+    """The first field that is wrong, with dots where it is nested ("" for the whole), and what is wrong with it."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])[:80]
+    plain = {"extra_forbidden": UNKNOWN_FIELD, "missing": "missing"}
+    said = str(first["msg"])[:200].removeprefix("Value error, ").replace("\n", " ")
+    return where, plain.get(first["type"], said)
 
 
 def _complaint(error: Any) -> str:
