@@ -34,8 +34,9 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
     load = cache(load_model)
     _refuse_nonsense(choices, load)
     assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
+    warnings: dict[str, None] = {}
     errors: list[KvcalcError] = []
-    rows = sorted(_rows(choices, varying, assumptions, errors, load), key=_rank)
+    rows = sorted(_rows(choices, varying, assumptions, warnings, errors, load), key=_rank)
     if len(errors) == total:
         raise errors[0]
     return CompareReport(
@@ -46,6 +47,7 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
             summary=tuple(_summary(rows)),
         ),
         assumptions=gathered(assumptions),
+        warnings=tuple(warnings),
     )
 
 
@@ -65,6 +67,7 @@ def _rows(
     choices: Mapping[str, list[Any]],
     varying: tuple[str, ...],
     assumptions: list[tuple[Name, tuple[Assumption, ...]]],
+    warnings: dict[str, None],
     errors: list[KvcalcError],
     load: Loader,
 ) -> Iterator[CompareRow]:
@@ -79,6 +82,7 @@ def _rows(
             yield CompareRow(varies=varies, size=None, error=error.message)
             continue
         assumptions.append((varies, report.assumptions))
+        warnings.update(dict.fromkeys(report.warnings))
         yield CompareRow(varies=varies, size=report.result)
 
 

@@ -41,9 +41,10 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
         given = [q.workload.batch for q in questions if texts and q.workload.batch is not None]
         points.extend(_points(deployed, given))
         under.extend(_under_target(deployed))
-        name = {"gpu": deployed.gpu.name, "tp": deployed.deployment.tensor_parallel_size}
-        assumptions.append((name, (*questions[0].assumptions, *deployed.assumptions)))
-        warnings.update(dict.fromkeys(deployed.price_warnings))
+        at = deployed.operating_point()
+        name = {"gpu": deployed.gpu.name, "tp": deployed.deployment.tensor_parallel_size, "context": at.context}
+        assumptions.append((name, (*questions[0].assumptions, *deployed.assumptions, *at.assumptions)))
+        warnings.update(dict.fromkeys((*at.warnings, *deployed.price_warnings)))
         if len(points) > MOST_POINTS:
             raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
     found = [one.batch for one in under if one.batch is not None]

@@ -3,7 +3,7 @@
 from datetime import date
 from functools import cached_property
 
-from kvcalc.answers.question import Question
+from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.catalog.kernels import load_kernels
 from kvcalc.catalog.prices import price_of, price_warning
 from kvcalc.counting.cache import CacheProfile, cache_profile
@@ -32,7 +32,15 @@ class OperatingPoint(Frozen):
     batch: int | None  # None: nothing fits, or the pool is not predicted
     context: int
     mean_context: int
-    warnings: tuple[str, ...] = ()
+    beyond: str | None = None  # what the context is above: the model's maximum of 8,192
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return () if self.beyond is None else (f"a context of {format_count(self.context)} is above {self.beyond}",)
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return () if self.beyond is None else (runs_beyond("context", self.context, self.beyond),)
 
 
 class Deployed:
@@ -231,9 +239,14 @@ class Deployed:
             mean = asked.input_len + asked.output_len // 2
         if context is None:
             context = self.max_model_len or NO_LIMIT_CONTEXT
-        warnings = self._too_long(context, strict)
+        beyond = self.beyond(context)
+        if beyond is not None and strict:
+            raise KvcalcError(
+                f"a context of {format_count(context)} is above {beyond}",
+                hint="lower context, or raise max-model-len where the model allows it",
+            )
         batch = asked.batch or self._default_batch(context)
-        return OperatingPoint(batch=batch, context=context, mean_context=mean or context, warnings=warnings)
+        return OperatingPoint(batch=batch, context=context, mean_context=mean or context, beyond=beyond)
 
     def _default_batch(self, context: int) -> int | None:
         fitting = [one for one in (self.max_batch(context), self.max_num_seqs) if one is not None]
@@ -244,16 +257,14 @@ class Deployed:
         asked = self.question.workload.concurrency
         return min(asked or point.batch or 1, self._default_batch(point.context) or 1)
 
-    def _too_long(self, context: int, strict: bool) -> tuple[str, ...]:
+    def beyond(self, tokens: int) -> str | None:
+        """The limit that so many tokens are above, in words; None: there is none."""
         longest = self.model.max_context
         limits = [one for one in (longest, self.deployment.max_model_len) if one is not None]
-        if not limits or context <= min(limits):
-            return ()
+        if not limits or tokens <= min(limits):
+            return None
         name = "the model's maximum" if longest == min(limits) else "max_model_len"
-        said = f"a context of {format_count(context)} is above {name} of {format_count(min(limits))}"
-        if strict:
-            raise KvcalcError(said, hint="lower context, or raise max-model-len where the model allows it")
-        return (said,)
+        return f"{name} of {format_count(min(limits))}"
 
     def unfit_reason(self, point: OperatingPoint, pool_seen: bool = False) -> str | None:
         """Why it does not fit, in words; None: the engine starts and the batch has its cache.

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from kvcalc.answers.explain import explain
+from kvcalc.answers.question import runs_beyond
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.cache import CacheProfile, cache_profile, element_bytes
 from kvcalc.engines import cache_dtype, capacity
@@ -13,6 +14,7 @@ from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, LatentAttention, ModelSpec
 from kvcalc.specs.variants import architecture_variants
+from kvcalc.units import format_count
 
 USUAL_CONTEXTS = (2048, 8192, 32768, 131072)
 COMMON_GPUS = ("rtx-4090", "l40s", "a100-80g-sxm", "h100-sxm", "h200-sxm", "b200-sxm")
@@ -49,6 +51,12 @@ def kv(
             why="what a smaller cache dtype or another architecture does to the model's answers is not modelled",
         )
     )
+    longest = max(contexts, default=0)
+    exceeded = [
+        f"the maximum of {model.name}, {format_count(model.max_context)}"
+        for model in models
+        if model.max_context is not None and longest > model.max_context
+    ]
     result = KvResult(
         models=tuple(rows),
         engine=deployment.engine,
@@ -67,8 +75,13 @@ def kv(
         },
         result=result,
         figures=tuple(figures),
-        assumptions=(*assumptions, *_in_flight(models, deployment)),
+        assumptions=(
+            *assumptions,
+            *_in_flight(models, deployment),
+            *(runs_beyond("context", longest, limit) for limit in exceeded),
+        ),
         sources=tuple(source for model in models for source in model.sources),
+        warnings=tuple(f"a context of {format_count(longest)} is above {limit}" for limit in exceeded),
     )
 
 

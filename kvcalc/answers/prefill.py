@@ -19,7 +19,7 @@ from kvcalc.answers.prefill_chunks import (
     mixed_pass,
 )
 from kvcalc.answers.prefill_pools import Load, disaggregation
-from kvcalc.answers.question import Question
+from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.counting.operator import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import prefill as formulas
@@ -102,7 +102,7 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
         inputs=_inputs(deployed, result, settings),
         result=result,
         figures=(*figures, *swap_figures),
-        assumptions=(*question.assumptions, *_unpriced(deployed), *_assumed(deployed, result)),
+        assumptions=(*question.assumptions, *_unpriced(deployed), *point.assumptions, *_assumed(deployed, result)),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *_too_long(deployed, prompt)),
     )
@@ -208,6 +208,9 @@ def _assumed(deployed: Deployed, result: PrefillResult) -> tuple[Assumption, ...
     found = [*moving.assumptions(deployed)]
     if deployed.question.workload.input_len is None:
         found.append(Assumption(name="input_len", value=result.prompt_tokens, why="no --input-len was given"))
+    beyond = deployed.beyond(result.prompt_tokens)
+    if beyond is not None:
+        found.append(runs_beyond("input_len", result.prompt_tokens, beyond))
     found.append(Assumption(name="queue", value=0, why="the prompt starts at once; a queue comes on top"))
     if deployed.deployment.engine == "ideal":
         why = "recomputation counts the weights' FLOPs alone, and a swap no latency, as the lessons do"
@@ -221,7 +224,5 @@ def _unpriced(deployed: Deployed) -> tuple[Assumption, ...]:
 
 
 def _too_long(deployed: Deployed, prompt: int) -> tuple[str, ...]:
-    longest = deployed.max_model_len
-    if longest is None or prompt <= longest:
-        return ()
-    return (f"a prompt of {format_count(prompt)} is above the maximum of {format_count(longest)}",)
+    beyond = deployed.beyond(prompt)
+    return () if beyond is None else (f"a prompt of {format_count(prompt)} is above {beyond}",)

@@ -49,6 +49,11 @@ def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = 
     return Question(model=stored_as(load(model), deployment), gpu=gpu, deployment=deployment, workload=workload)
 
 
+def runs_beyond(name: str, tokens: int, limit: str) -> Assumption:
+    """What a figure at a length that the model was not made for takes for granted."""
+    return Assumption(name=name, value=tokens, why=f"above {limit}; taken to run there all the same")
+
+
 def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     """The model with the element type and the quantization that the deployment asks for."""
     if deployment.dtype != "auto":

@@ -79,7 +79,14 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         inputs=_inputs(deployed, point.context, point.batch),
         result=result,
         figures=(*_working(deployed, point.context), *(working(speed) if speed and with_advice else ())),
-        assumptions=_once((*question.assumptions, *deployed.assumptions, *(speed.assumptions if speed else ()))),
+        assumptions=_once(
+            (
+                *question.assumptions,
+                *deployed.assumptions,
+                *point.assumptions,
+                *(speed.assumptions if speed else ()),
+            )
+        ),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *deployed.budget.warnings, *deployed.price_warnings),
     )

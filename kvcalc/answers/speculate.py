@@ -90,6 +90,7 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
         assumptions=(
             *question.assumptions,
             *target.assumptions,
+            *point.assumptions,
             *assumed,
             *placed,
             *usual,

@@ -55,7 +55,7 @@ def step(question: Question) -> StepReport:
         },
         result=result,
         figures=working(at),
-        assumptions=(*question.assumptions, *deployed.time_assumptions, *at.assumptions),
+        assumptions=(*question.assumptions, *point.assumptions, *deployed.time_assumptions, *at.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=point.warnings,
     )

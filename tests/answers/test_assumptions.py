@@ -1,9 +1,12 @@
 """What a step takes for granted is said."""
 
+import json
+
 import pytest
 
 from kvcalc.answers.question import ask
 from kvcalc.answers.step import step
+from kvcalc.cli.app import run
 
 
 def names(model: str, **flags: str) -> set[str]:
@@ -25,3 +28,21 @@ def test_uniform_routing(model: str, engine: str, said: bool) -> None:
 def test_a_layout_that_leaves_the_node() -> None:
     assert "nodes" in names("llama-3-8b", tensor_parallel_size="8", pipeline_parallel_size="2")
     assert "nodes" not in names("llama-3-8b", tensor_parallel_size="8")
+
+
+@pytest.mark.parametrize("command", [
+    "size llama-2-7b --gpu h100-sxm --context 5000",
+    "kv llama-2-7b --context 5000",
+    "step llama-2-7b --gpu h100-sxm --batch 4 --context 5000",
+    "curve llama-2-7b --gpu h100-sxm --batch 4 --context 5000",
+    "compare llama-2-7b --gpu h100-sxm --gpu l40s --batch 4 --context 5000",
+    "speculate llama-2-7b --gpu h100-sxm --draft ngram --acceptance 0.5 --context 5000",
+    "prefill llama-2-7b --gpu h100-sxm --batch 4 --context 100 --isl 5000",
+])  # fmt: skip
+def test_a_length_above_the_models_maximum_is_a_warning_and_an_assumption(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command.split(), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "5,000 is above the" in printed.err
+    assert [one["why"] for one in json.loads(printed.out)["assumptions"] if one["value"] == 5000] != []

@@ -76,7 +76,7 @@ def test_swap_and_recompute(cli: Cli) -> None:
 def test_a_prompt_above_the_maximum_is_a_warning(cli: Cli) -> None:
     ran = cli(f"prefill {IDEAL} --input-len 32768")
     assert ran.code == 0
-    assert "warning: a prompt of 32,768 is above the maximum of 8,192" in ran.err
+    assert "warning: a prompt of 32,768 is above the model's maximum of 8,192" in ran.err
 
 
 @pytest.mark.parametrize("flags", ["--chunk 0", "--chunk 8.5K", "--prefix-hit -1", "--compute-efficiency 0",
