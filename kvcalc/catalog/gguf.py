@@ -6,12 +6,14 @@ pattern of windows, which many files leave to the program (`gguf.toml`).
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvcalc.catalog.gguf_file import Entry, Gguf, Reader, read_gguf, tables
+from kvcalc.catalog.gguf_file import Entry, Gguf, read_gguf, tables
 from kvcalc.catalog.gguf_layers import Facts, layer_of
+from kvcalc.catalog.reader import file_reader
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Source
 from kvcalc.specs.formats import PLAIN, WeightFormat
@@ -28,29 +30,13 @@ MOST_LAYERS = 4096
 
 def load_gguf(path: Path) -> ModelSpec:
     """The model of a local GGUF, all its shards together."""
-
-    def reader(name: str) -> Reader:
-        def read(start: int, length: int) -> bytes:
-            try:
-                with path.with_name(name).open("rb") as file:
-                    file.seek(start)
-                    return file.read(length)
-            except OSError as error:
-                raise KvcalcError(f"cannot read {name}: {error}", hint="are all shards of the file there?") from error
-
-        return read
-
-    parts = [read_gguf(reader(name), name) for name in shard_names(path.name)]
+    parts = [read_gguf(file_reader(path.with_name(name)), name) for name in shard_names(path.name)]
     return model_of(parts, path.stem, Source(what=f"header of {path}"))
 
 
 def load_hub_gguf(repo: "Repo", filename: str) -> ModelSpec:
     """The model of a GGUF in a Hub repository, by range requests for its header."""
-
-    def reader(name: str) -> Reader:
-        return lambda start, length: repo.read(name, start, length)
-
-    parts = [read_gguf(reader(name), f"{name} of {repo.name}") for name in shard_names(filename)]
+    parts = [read_gguf(partial(repo.read, name), f"{name} of {repo.name}") for name in shard_names(filename)]
     source = Source(what=f"header of {filename} of {repo.name}", url=repo.address(filename))
     return model_of(parts, f"{repo.name}/{filename}", source)
 
@@ -135,7 +121,7 @@ def _sorted(entries: list[Entry], name: str) -> tuple[dict[int, list[Entry]], li
     return layers, outside
 
 
-def _groups(layers: Mapping[int, list[Entry]], facts: "Facts") -> list[LayerGroup]:
+def _groups(layers: Mapping[int, list[Entry]], facts: Facts) -> list[LayerGroup]:
     """Equal layers together, in the order in which each kind first comes."""
     same: dict[LayerGroup, list[int]] = {}
     for index in sorted(layers):
@@ -173,7 +159,7 @@ def _kind(stem: str) -> tuple[Category, Split]:
     return ("norm" if "norm" in stem or stem == "time_mix_ln" else "other"), "whole"
 
 
-def tensors_of(entry: Entry, facts: "Facts", layer: int) -> list[Tensor]:
+def tensors_of(entry: Entry, facts: Facts, layer: int) -> list[Tensor]:
     """A tensor of a layer: the experts' as copies, a fused qkv where keys divide otherwise than queries as two."""
     local = entry.name.split(".", 2)[2]
     stem = _stem(local)

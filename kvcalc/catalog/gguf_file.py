@@ -7,17 +7,16 @@ same code serves a file on disk and range requests to a server.
 
 import struct
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import prod
 from typing import Any
 
+from kvcalc.catalog.reader import Reader
 from kvcalc.errors import KvcalcError
 from kvcalc.units import MIB
 
-Reader = Callable[[int, int], bytes]  # (start, length) → at most that many bytes from there
 BLOCK = 2 * MIB
 LARGEST_HEADER = 256 * MIB
 MOST_KEYS, MOST_TENSORS = 100_000, 1_000_000

@@ -4,13 +4,14 @@ A file starts with eight bytes, the length of a JSON header; the header names ea
 An index (`model.safetensors.index.json`) says which files belong together. Nothing else of a file is read.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from kvcalc.catalog.jsonfile import parse_json, read_json
+from kvcalc.catalog.reader import Reader, file_reader
 from kvcalc.errors import KvcalcError
 from kvcalc.units import KIB, MIB
 
@@ -27,8 +28,6 @@ DTYPE_BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 }  # fmt: skip
 FLOATS = {"BF16", "F16", "F32"}
-
-Reader = Callable[[int, int], bytes]  # (start, length) → at most that many bytes from there
 
 
 @dataclass(frozen=True)
@@ -131,12 +130,4 @@ def read_folder(folder: Path) -> tuple[Stored, str] | None:
 
 
 def _local(path: Path) -> Stored:
-    def read(start: int, length: int) -> bytes:
-        with path.open("rb") as file:
-            file.seek(start)
-            return file.read(length)
-
-    try:
-        return read_header(read, str(path))
-    except OSError as error:
-        raise KvcalcError(f"cannot read {path}: {error}", hint="check its permissions") from error
+    return read_header(file_reader(path), str(path))
