@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from times.kernel_points import constants_of, five_fold, measured_seconds, reason_of, shipped
+from times.kernel_cases import seconds
+from times.kernel_points import constants_of, five_fold, reason_of, shipped
 from times.left_out import left_out_all
 from times.points import is_rate, point_of, predict, range_kind
 
@@ -70,7 +71,7 @@ def answer_kernels(group: str, cases: list[dict[str, Any]], refit: bool) -> list
     places = [place for place in range(len(cases)) if place not in reasons]
     good = [cases[place] for place in places]
     kept = five_fold(group, good) if refit and good else np.full(len(good), np.nan)
-    for place, measured, without in zip(places, measured_seconds(good), kept, strict=True):
+    for place, measured, without in zip(places, seconds(good), kept, strict=True):
         to_unit = cases[place]["value"] / measured
         _fill(answers[place], float(have[place]) * to_unit, around, rate=False)
         answers[place].left_out = None if np.isnan(without) else float(without) * to_unit

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 from accuracy_time import KERNEL_KINDS, read
 from times.fit_engines import FITS, Tables, fitted, left_out
+from times.fit_kernels import EXPERTS_FLOPS_SHARE
 from times.fit_llamacpp import fit_llamacpp
 from times.fit_ranges import fit_range
-from times.kernel_points import constants_of, five_fold, measured_seconds, shipped
+from times.kernel_cases import seconds
+from times.kernel_points import constants_of, five_fold, shipped
 from times.left_out import left_out_all, shipped_tables
 from times.points import Point, is_rate, point_of, predict, range_kind
 from times.refit_kernels import fit_all, generic, rounded, sources, write
@@ -43,7 +45,7 @@ benchmarks/refit.py. `coverage` is of cells that were left out of the range too.
 BY_HAND = {
     "elementwise_share": 0.35,
     "weight_only_share": {"8": 0.84, "4": 0.75},
-    "experts_flops_share": {"1": 0.5, "32": 0.3},
+    "experts_flops_share": EXPERTS_FLOPS_SHARE,
 }
 FEW_CELLS = 3  # a range of fewer cells is that of the nearest kind, or set by hand
 
@@ -53,7 +55,7 @@ def fit_kernels(cases: dict[str, list[Case]], save: bool) -> None:
     for group in sorted(KERNEL_KINDS):
         if not cases.get(group):
             continue
-        have, want = shipped(group, cases[group])[0], measured_seconds(cases[group])
+        have, want = shipped(group, cases[group])[0], seconds(cases[group])
         kept = five_fold(group, cases[group])
         _line(group, len(want), None, constants_of(group, cases[group]), have / want - 1, kept / want - 1)
     if not save:
@@ -121,7 +123,7 @@ def fit_ranges(points: Sequence[Point], tables: Tables, cases: dict[str, list[Ca
             kinds[range_kind(point)].append((float(np.log(ratio)), point.cell))
     for group, kind in KERNEL_KINDS.items():
         if cases.get(group):
-            ratios = np.log(measured_seconds(cases[group]) / five_fold(group, cases[group]))
+            ratios = np.log(seconds(cases[group]) / five_fold(group, cases[group]))
             kinds[kind] += [
                 (float(ratio), (case["gpu"], str(case["op"]), case["engine"]))
                 for ratio, case in zip(ratios, cases[group], strict=True)

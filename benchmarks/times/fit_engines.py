@@ -9,9 +9,12 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
+from times.least import robust_fit
 from times.points import Point, predict_stacked, stack
 
 from kvcalc.timing.profile import resolved
+
+SOFT = 0.1  # residuals above 10 % count by their size, not by their square
 
 Tables = list[dict[str, Any]]
 
@@ -138,8 +141,6 @@ FITS = (
 
 def fitted(fit: Fit, points: Sequence[Point], tables: Tables) -> Tables:
     """The tables with the constants of one fit replaced."""
-    from scipy.optimize import least_squares
-
     stacked = stack(points)
     measured = np.log(np.array([point.measured for point in points]))
 
@@ -147,15 +148,8 @@ def fitted(fit: Fit, points: Sequence[Point], tables: Tables) -> Tables:
         found = predict_stacked(points, stacked, resolved(_with(tables, fit, values)))
         return np.log(found) - measured
 
-    best = least_squares(
-        residuals,
-        [constant.start for constant in fit.constants],
-        bounds=([constant.least for constant in fit.constants], [constant.most for constant in fit.constants]),
-        x_scale=[constant.start for constant in fit.constants],
-        loss="soft_l1",
-        f_scale=0.1,
-    )
-    return _with(tables, fit, best.x)
+    starts, low, high = zip(*((one.start, one.least, one.most) for one in fit.constants), strict=True)
+    return _with(tables, fit, robust_fit(residuals, starts, low, high, SOFT, factors=(1.0,)))
 
 
 def _with(tables: Tables, fit: Fit, values: Iterable[float]) -> Tables:

@@ -15,11 +15,12 @@ from times.kernel_cases import (
     prefill_quantities,
     seconds,
 )
+from times.least import robust_fit
 
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.timing import kernels
 
-FOLDS = 5
+SOFT = 0.05  # residuals above 5 % count by their size, not by their square
 EXPERTS_FLOPS_SHARE = {"1": 0.5, "32": 0.3}  # set, not fitted: the files stop where memory still binds
 
 
@@ -90,8 +91,6 @@ def predict(form: Form, cases: Sequence[Case], gpu: GpuSpec, constants: Sequence
 
 def fit(form: Form, cases: Sequence[Case], gpu: GpuSpec, fixed: dict[str, float] | None = None) -> list[float]:
     """Constants that minimise a soft absolute error of the logarithm; the best of a few starts."""
-    from scipy.optimize import least_squares
-
     fixed = fixed or {}
     free = [one for one in form.constants if one[0] not in fixed]
     quantities, measured = form.quantities(cases, gpu), np.log(seconds(cases))
@@ -104,20 +103,8 @@ def fit(form: Form, cases: Sequence[Case], gpu: GpuSpec, fixed: dict[str, float]
         latency, work = form.formula(*quantities, *whole(values))
         return np.log(latency + work) - measured
 
-    low, high = [one[2] for one in free], [one[3] for one in free]
-    scale = [one[1] for one in free]
-    tries = [
-        least_squares(
-            residuals,
-            np.clip(np.array(scale) * factor, low, high),
-            bounds=(low, high),
-            x_scale=scale,
-            loss="soft_l1",
-            f_scale=0.05,
-        )
-        for factor in (0.3, 1.0, 3.0)
-    ]
-    return whole(min(tries, key=lambda one: one.cost).x)
+    starts, low, high = ([one[i] for one in free] for i in (1, 2, 3))
+    return whole(robust_fit(residuals, starts, low, high, SOFT))
 
 
 def fixed_share(form: Form, cases: Sequence[Case]) -> dict[str, float]:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from times.fit_kernels import SOFT
 from times.kernel_cases import Case, all_reduce_quantities, seconds
+from times.least import robust_fit
 
 from kvcalc.catalog.kernels import load_kernels
 from kvcalc.specs.gpu import GpuSpec
@@ -93,22 +95,9 @@ def _fit_other(library: str, cases: Sequence[Case], gpu: GpuSpec, gpus: int, ncc
 def _least(
     predict: Callable[[Any], Any], cases: Sequence[Case], starts: tuple[float, ...], most: tuple[float, ...]
 ) -> Any:
-    from scipy.optimize import least_squares
-
     measured = np.log(seconds(cases))
     least = [0.0 if start < 1e-3 else 0.02 for start in starts]
-    tries = [
-        least_squares(
-            lambda values: np.log(predict(values)) - measured,
-            np.clip(np.array(starts) * factor, least, most),
-            bounds=(least, most),
-            x_scale=starts,
-            loss="soft_l1",
-            f_scale=0.05,
-        )
-        for factor in (0.3, 1.0, 3.0)
-    ]
-    return min(tries, key=lambda one: one.cost).x
+    return robust_fit(lambda values: np.log(predict(values)) - measured, starts, least, most, SOFT)
 
 
 def _with_evidence(row: AllReduceKernel, nccl: AllReduceKernel, cases: Sequence[Case], gpu: GpuSpec) -> AllReduceKernel:

@@ -6,7 +6,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from times.fit_engines import SOFT
 from times.kernel_cases import Case
+from times.least import robust_fit
 from times.points import Point, predict, with_kernels
 from times.refit_kernels import Table, rounded
 
@@ -25,8 +27,6 @@ def fit_llamacpp(cases: Sequence[Case]) -> dict[str, Table]:
 
     Its kernels are more launches than the operator list has; a layer's time is divided among the five there.
     """
-    from scipy.optimize import least_squares
-
     classes = defaultdict(list)
     for case in cases:
         like = similar(load_gpu(case["gpu"]), "llamacpp")
@@ -42,14 +42,10 @@ def fit_llamacpp(cases: Sequence[Case]) -> dict[str, Table]:
         def time(values: Any, moved: Any = moved, layers: Any = layers, whole: Any = whole) -> Any:
             return moved / np.where(whole, values[0], values[1]) + layers * values[2]
 
-        best = least_squares(
-            lambda values, time=time, measured=measured: np.log(time(values)) - measured,
-            [0.8, 0.8, 1e-4],
-            bounds=([0.1, 0.1, 0], [1.5, 1.5, 1e-2]),
-            x_scale=[0.1, 0.1, 1e-5],
-            loss="soft_l1",
-            f_scale=0.1,
-        ).x
+        def residuals(values: Any, time: Any = time, measured: Any = measured) -> Any:
+            return np.log(time(values)) - measured
+
+        best = robust_fit(residuals, (0.8, 0.8, 1e-4), (0.1, 0.1, 0), (1.5, 1.5, 1e-2), SOFT, factors=(1.0,))
         error = float(np.median(np.abs(np.exp(np.log(time(best)) - measured) - 1)))
         found[like] = _llamacpp_rows(best, some, len(decode), error)
     return found

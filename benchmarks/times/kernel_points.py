@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from times.fit_kernels import FORMS, Form, fit, fixed_share, predict, rows_of
-from times.fit_links import fit_group, library_of, time_with
-from times.kernel_cases import Case, seconds
+from times.fit_links import by_group, fit_group, library_of, time_with
+from times.kernel_cases import Case
 from times.refit_kernels import TABLES
 
 from kvcalc.catalog.gpus import load_gpu
@@ -91,8 +91,8 @@ def five_fold(group: str, cases: Sequence[Case]) -> Any:
     fold = np.random.default_rng(SEED).integers(0, FOLDS, len(cases))
     for out in range(FOLDS):
         kept = [case for case, mine in zip(cases, fold, strict=True) if mine != out]
-        for place, seconds_ in _without(group, cases, kept, fold == out).items():
-            found[place] = seconds_
+        for place, time in _without(group, cases, kept, fold == out).items():
+            found[place] = time
     return found
 
 
@@ -115,10 +115,7 @@ def _without(group: str, cases: Sequence[Case], kept: Sequence[Case], out: Any) 
 
 def _links_without(cases: Sequence[Case], kept: Sequence[Case], out: Any) -> dict[int, float]:
     found: dict[int, float] = {}
-    groups = defaultdict(list)
-    for case in kept:
-        groups[case["gpu"], int(case["n_gpus"])].append(case)
-    fitted = {key: (load_gpu(key[0]), fit_group(some, load_gpu(key[0]))) for key, some in groups.items()}
+    fitted = {key: (load_gpu(key[0]), fit_group(some, load_gpu(key[0]))) for key, some in by_group(kept).items()}
     for place, case in enumerate(cases):
         key = case["gpu"], int(case["n_gpus"])
         if not out[place] or key not in fitted:
@@ -127,10 +124,6 @@ def _links_without(cases: Sequence[Case], kept: Sequence[Case], out: Any) -> dic
         row = next((one for one in rows if one.library == library_of(case)), rows[0])
         found[place] = float(time_with(row, rows[0], [case], spec)[0])
     return found
-
-
-def measured_seconds(cases: Sequence[Case]) -> Any:
-    return seconds(cases)
 
 
 def constants_of(group: str, cases: Sequence[Case]) -> int:

@@ -1,7 +1,5 @@
 """Kernel files from kernel cases: one TOML a GPU, one of medians for GPUs without measurements."""
 
-import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from times.fit_links import by_group, fit_group
 from times.kernel_cases import Case, seconds
 
 from kvcalc.catalog.gpus import load_gpu
+from kvcalc.cli.output import write_atomically
 
 # TOML table and the names of a row's key, by case group.
 TABLES = {
@@ -112,11 +111,7 @@ def write(path: Path, header: str, table: Mapping[str, Any]) -> None:
     """A TOML file with a comment on top; replaced whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"# {line}\n" for line in header.splitlines()) + tomli_w.dumps(dict(table))
-    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(name, 0o644)
-    os.replace(name, path)
+    write_atomically(path, text)
 
 
 def sources(cases: Iterable[Case]) -> str:

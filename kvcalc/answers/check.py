@@ -17,11 +17,9 @@ from kvcalc.specs.base import Assumption
 from kvcalc.specs.budget import Budget, Entry, Limits
 from kvcalc.units import GIB
 
-# How each limit is judged: its figure, and whether the figure must be at least or at most the limit.
 MOST_ADVISED = 10  # advice puts a deployment through the calculation ten times
 UNLIMITED = float("inf")  # a model that keeps nothing holds any number of sequences
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", "equal"
-JUDGED_BY_TIME = ("max-tpot", "max-ttft", "min-tokens-per-second", "max-usd-per-mtok")
 
 
 def check(budget: Budget) -> CheckReport:
@@ -126,6 +124,7 @@ def _ttft(result: SizeResult, limits: Limits) -> Judged:
     return (range_.value, AT_MOST, "estimate") if limits.judge == "value" else (range_.high, AT_MOST, "estimate's high")
 
 
+# How each limit is judged: its figure, and whether the figure must be at least or at most the limit.
 FIGURES: dict[str, Callable[[SizeResult, Limits], Judged]] = {
     "fits": lambda r, _: (r.fits, EQUAL, ""),
     "min-sequences": lambda r, _: (_held(r, r.kv_cache_max_concurrency), AT_LEAST, ""),

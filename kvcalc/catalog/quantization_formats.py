@@ -109,7 +109,7 @@ def compressed_format(weights: Keys, activations: Keys | None, layout: str | Non
     strategy = weights.text("strategy") or ("group" if group else "tensor")
     static = activations is not None and activations.raw("dynamic") is False
     if kind == "float" and bits == 4:
-        form = _four_bit_float(weights, group or 16, layout, activations is not None)
+        form = _four_bit_float(group or 16, layout, activations is not None)
     elif kind == "float" and bits == 8:
         form = _eight_bit_float(weights, group, strategy)
     elif kind == "int" and activations is not None and bits == 8 and layout != "pack-quantized":
@@ -125,7 +125,7 @@ def compressed_format(weights: Keys, activations: Keys | None, layout: str | Non
     return fp8_static(form, 16) if static and form.compute in ("fp8", "int8") else form
 
 
-def _four_bit_float(weights: Keys, group: int, layout: str | None, activations: bool) -> WeightFormat:
+def _four_bit_float(group: int, layout: str | None, activations: bool) -> WeightFormat:
     if (layout or "").startswith("mxfp4") or group == 32:
         return MXFP4.model_copy(update={"group": group, "compute": "mxfp4" if activations else "bf16"})
     form = NVFP4 if activations else NVFP4_WEIGHT_ONLY

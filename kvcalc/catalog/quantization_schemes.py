@@ -228,7 +228,7 @@ def modelopt(keys: Keys) -> Scheme:
     skip = Names(listed, "globs", "exclude_modules")
     group = group_of(inner)
     if algorithm.upper() == "MIXED_PRECISION":
-        return _modelopt_mixed(inner, skip, group)
+        return _modelopt_mixed(inner, group)
     form = modelopt_format(algorithm, group, inner.path("quant_algo"))
 
     def cover(module: Module) -> WeightFormat | None:
@@ -241,7 +241,7 @@ def modelopt(keys: Keys) -> Scheme:
     return Scheme(f"modelopt {algorithm.lower()}", cover)
 
 
-def _modelopt_mixed(keys: Keys, skip: Names, group: int | None) -> Scheme:
+def _modelopt_mixed(keys: Keys, group: int | None) -> Scheme:
     layers = keys.child("quantized_layers")
     if layers is None or not list(layers.names()):
         raise KvcalcError("MIXED_PRECISION without quantized_layers", hint="ModelOpt lists them in quantization_config")
