@@ -24,7 +24,7 @@ _TOKEN_PREFIXES = {
 }  # fmt: skip
 _TIMES = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6),
           "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
-_NUMBER = re.compile(r"([0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?)\s*([a-zA-Zµ]*)\Z")
+_NUMBER = re.compile(r"([0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*([a-zA-Zµ]*)\Z")
 _LARGEST = 10**18  # beyond any quantity this program is about; keeps int() and float() quick and finite
 
 
@@ -128,8 +128,8 @@ def parse_count(text: str, what: str = "count") -> int:
 def parse_number(text: str, what: str = "number") -> float:
     """Read a plain number: a fraction, a price.
 
-    >>> parse_number("0.92")
-    0.92
+    >>> parse_number("0.92"), parse_number(".5")
+    (0.92, 0.5)
     """
     hint = "write a plain number, such as 0.9"
     number, unit = _split(text, what, hint)

@@ -1,5 +1,6 @@
 """How many drafted tokens are accepted, from whatever is known: a rate, measured positions, files, stated lengths."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,8 @@ def _rows(name: str) -> Any:
 
             found = np.asarray(json.loads(path.read_text(encoding="utf-8")), dtype=np.float64)
         elif suffix == ".csv":
-            found = np.loadtxt(path, delimiter=",", ndmin=2)
+            with warnings.catch_warnings(action="ignore"):  # NumPy warns of an empty file, which is an error here
+                found = np.loadtxt(path, delimiter=",", ndmin=2)
         else:
             raise KvcalcError(f"{name}: not a .npy, .json or .csv", hint="save rows of probabilities in one of these")
     except (OSError, ValueError, TypeError, RecursionError) as error:

@@ -102,3 +102,10 @@ def test_refused(cli: Cli, flags: str) -> None:
 
 def test_needs_a_gpu(cli: Cli) -> None:
     assert_refused(cli("speculate llama-3-8b"))
+
+
+def test_an_empty_file_is_an_error_and_nothing_else(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("")
+    ran = cli(f"speculate {IDEAL} --draft-cost 0.15 --target-probs {tmp_path}/p.csv --draft-probs {tmp_path}/p.csv")
+    assert_refused(ran)
+    assert "Warning" not in ran.err
