@@ -31,10 +31,19 @@ def flag_of(field: str) -> str:
 
 
 def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
-    """`spec(**values)`, or a KvcalcError that names the first bad value by its flag."""
+    """`spec(**values)`, or a KvcalcError that names the first bad value by its flag.
+
+    Args:
+        spec: the class of the value.
+        values: by field, as typed or as a file has them.
+        where: what stands before the flag in a message, as "budget.toml: ".
+
+    Raises:
+        KvcalcError: a value of the wrong kind or out of range, or a name that the spec does not have.
+    """
     for name, value in values.items():
-        field = spec.model_fields.get(name)
-        if isinstance(value, bool) and field is not None and field.annotation not in (bool, bool | None):
+        declared = spec.model_fields.get(name)
+        if isinstance(value, bool) and declared is not None and declared.annotation not in (bool, bool | None):
             flag = flag_of(name)
             raise KvcalcError(
                 f"{where}{flag}: {str(value).lower()} is not its kind of value", hint=f"give {flag} a value"
@@ -43,10 +52,8 @@ def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
         return spec.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        field = str(first["loc"][0]) if first["loc"] else ""
-        raise KvcalcError(
-            f"{where}{flag_of(field)}: {_complaint(first)}", hint=f"`--help` says what {flag_of(field)} takes"
-        ) from None
+        flag = flag_of(str(first["loc"][0]) if first["loc"] else "")
+        raise KvcalcError(f"{where}{flag}: {_complaint(first)}", hint=f"`--help` says what {flag} takes") from None
 
 
 def first_mistake(error: ValidationError) -> tuple[str, str]:
