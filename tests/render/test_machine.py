@@ -1,0 +1,72 @@
+"""JSON and CSV: plain numbers, one table."""
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvcalc.render.machine import to_csv, to_json
+from kvcalc.reports.base import Figure, Report
+from kvcalc.specs.base import Assumption
+
+FIGURE = Figure(name="a", value=6, unit="bytes", formula="2 * x", inputs={"x": 3}, source="arithmetic")
+
+
+class Answer(Report):
+    result: dict[str, float | None]
+
+
+def test_the_envelope() -> None:
+    report = Answer(
+        inputs={"model": "m"},
+        result={"bytes": 6, "none": None},
+        figures=(FIGURE,),
+        assumptions=(Assumption(name="price", value=2, why="given"),),
+    )
+    envelope = json.loads(to_json(report, "size"))
+    assert envelope["schema"] == "kvcalc.size/1"
+    assert envelope["result"] == {"bytes": 6, "none": None}
+    assert envelope["assumptions"] == [{"name": "price", "value": 2, "why": "given"}]
+    assert not {"figures", "warnings"} & set(envelope)
+    assert json.loads(to_json(report, "size", explain=True))["figures"][0]["formula"] == "2 * x"
+
+
+def test_warnings_are_there_only_if_there_are_any() -> None:
+    report = Answer(inputs={}, result={}, warnings=("old price",))
+    assert json.loads(to_json(report, "size"))["warnings"] == ["old price"]
+
+
+def test_text_is_not_escaped() -> None:
+    assert "µs ×" in to_json(Answer(inputs={"unit": "µs ×"}, result={}), "size")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_json_has_not_never_come_out(value: float) -> None:
+    try:
+        text = to_json(Answer(inputs={}, result={"a": value}), "size")
+    except ValueError:
+        return
+    json.loads(text, parse_constant=lambda name: pytest.fail(name))
+
+
+def test_nested_values_are_dotted_columns_and_lists_are_left_out() -> None:
+    text = to_csv([{"gpu": "l4", "estimate": {"value": 1.5, "low": 1.0}, "operators": [1, 2]}])
+    assert text == "gpu,estimate.value,estimate.low\nl4,1.5,1.0\n"
+
+
+def test_rows_may_have_different_keys() -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv([{"a": 1}, {"b": 2}]))))
+    assert rows == [{"a": "1", "b": ""}, {"a": "", "b": "2"}]
+
+
+# A bare carriage return is the one thing that Python's csv writes and does not read back.
+TEXT = st.text(st.characters(blacklist_characters="\r", codec="utf-8"), max_size=9)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), TEXT | st.integers(), min_size=3), min_size=1))
+def test_csv_reads_back(rows: list[dict[str, str | int]]) -> None:
+    back = list(csv.DictReader(io.StringIO(to_csv(rows), newline="")))
+    assert back == [{name: str(value) for name, value in row.items()} for row in rows]
