@@ -26,6 +26,8 @@ COMMANDS = {
     "speculate": "Speculative decoding: tokens per pass, speed-up, where it stops paying.",
     "prefill": "Time to first token, chunks, the spike, transfers, preemption.",
     "diagnose": "An engine's start-up log: where the memory went, what to change.",
+    "calibrate": "This device's real bandwidth and matrix rate, as a GPU spec.",
+    "run": "A paged decode loop on this device against the prediction.",
     "models": "The model cards: parameters, weights, cache, and their sources.",
     "gpus": "The GPU specs, with the source of each number.",
 }

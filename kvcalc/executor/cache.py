@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kvcalc.executor.noise import Noise
 from kvcalc.executor.pages import DROPPED, PagePool, Pages
 from kvcalc.executor.pages import Sequence as Cached
 from kvcalc.executor.shape import Shape
@@ -97,26 +98,15 @@ class Cache:
             _write_table(view, tables)
             _write_owners(view, tables)
 
-    def random_(self, generator: "torch.Generator") -> None:
-        """Fill every page with noise: zeros would be read faster than real keys and values."""
+    def fill(self, noise: Noise) -> None:
+        """Noise in every page."""
         for pool in self.pools:
-            fill_noise(pool, generator)
+            noise.fill(pool)
 
 
 def windows_of(shape: Shape) -> list[int | None]:
     """The windows that a model's layers have, each once: one pool for each."""
     return list(dict.fromkeys(shape.windows))
-
-
-def fill_noise(tensor: "torch.Tensor", generator: "torch.Generator", scale: float = 1.0) -> None:
-    """Normal noise, drawn once for a block of a prime length and repeated: drawing gigabytes takes minutes."""
-    import torch
-
-    flat = tensor.view(-1)
-    block = torch.randn(min(1_048_573, flat.numel()), generator=generator).mul_(scale).to(tensor)
-    for start in range(0, flat.numel(), block.numel()):
-        part = flat[start : start + block.numel()]
-        part.copy_(block[: part.numel()])
 
 
 def _write_table(view: View, tables: list[list[int]]) -> None:

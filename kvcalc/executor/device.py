@@ -21,9 +21,13 @@ DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 def require_torch() -> None:
     """Say at once what is missing, before any work.
 
+    Where this process loads PyTorch first, its CPU threads wait asleep instead of spinning: on a shared machine a
+    spinning thread waits for one that does not run, and a product takes ten times as long.
+
     Raises:
         KvcalcError: PyTorch cannot be imported.
     """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         import torch  # noqa: F401
     except ImportError as error:
@@ -76,6 +80,24 @@ class Device:
         if self.is_gpu:
             return int(torch.cuda.get_device_properties(self.index).total_memory)
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    @cached_property
+    def processors(self) -> int:
+        """Streaming multiprocessors, or the threads that PyTorch uses."""
+        import torch
+
+        if self.is_gpu:
+            return int(torch.cuda.get_device_properties(self.index).multi_processor_count)
+        return torch.get_num_threads()
+
+    @cached_property
+    def compute_capability(self) -> str | None:
+        """Of an NVIDIA GPU: "9.0"."""
+        import torch
+
+        if not self.is_gpu or torch.version.cuda is None:
+            return None
+        return "{}.{}".format(*torch.cuda.get_device_capability(self.index))
 
     @cached_property
     def cache_bytes(self) -> int:

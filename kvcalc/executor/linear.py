@@ -15,7 +15,7 @@ class Linear:
         self.weight = weight
         self.bias = bias
         self.packed = False
-        self.outputs = weight.shape[0]
+        self.outputs, self.inputs = weight.shape
 
     def __call__(self, x: "torch.Tensor") -> "torch.Tensor":
         import torch

@@ -123,21 +123,3 @@ def _cannot(name: str, what: str) -> KvcalcError:
         f"the executor runs Llama-shaped decoders; {name} has {what}",
         hint="size, kv and step answer for this model all the same",
     )
-
-
-def trimmed(model: ModelSpec, layers: int | None) -> ModelSpec:
-    """The model with its first `layers` layers only; None: all.
-
-    Raises:
-        KvcalcError: it has fewer.
-    """
-    if layers is None or layers == model.layers:
-        return model
-    if layers > model.layers:
-        raise KvcalcError(f"--layers {layers}: {model.name} has {model.layers}", hint="give fewer, or leave it out")
-    groups = (
-        group.model_copy(update={"layers": tuple(index for index in group.layers if index < layers)})
-        for group in model.groups
-    )
-    update = {"groups": tuple(group for group in groups if group.layers), "mtp": ()}
-    return model.model_copy(update=update | {"weight_file_bytes": None, "file_parameters": None})

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvcalc.executor.cache import fill_noise
 from kvcalc.executor.linear import Linear
+from kvcalc.executor.noise import Noise
 from kvcalc.executor.shape import Shape
 
 if TYPE_CHECKING:
@@ -90,16 +90,14 @@ def empty_weights(shape: Shape, dtype: "torch.dtype", device: "torch.device") ->
 
 def random_weights(shape: Shape, dtype: "torch.dtype", device: "torch.device", seed: int = 0) -> Weights:
     """Noise of a size that keeps activations near one: products of zeros would be faster than real ones."""
-    import torch
-
     weights = empty_weights(shape, dtype, device)
-    generator = torch.Generator().manual_seed(seed)
+    noise = Noise(seed)
     for tensor in _matrices(weights):
-        fill_noise(tensor, generator, scale=tensor.shape[-1] ** -0.5)
+        noise.fill(tensor, scale=tensor.shape[-1] ** -0.5)
     for layer in weights.layers:
         for linear in layer.linears:
             if linear.bias is not None:
-                fill_noise(linear.bias, generator, scale=0.1)
+                noise.fill(linear.bias, scale=0.1)
         for norm in layer.norms:
             norm.fill_(1)
     weights.final_norm.fill_(1)

@@ -9,6 +9,7 @@ from kvcalc.executor.attention import attend_reference
 from kvcalc.executor.attention_triton import TritonAttention
 from kvcalc.executor.cache import Cache
 from kvcalc.executor.glue import Rotary, TorchGlue, TritonGlue
+from kvcalc.executor.noise import Noise
 from kvcalc.executor.shape import Shape
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -25,7 +26,7 @@ def attention(
     kind = DTYPES[dtype]
     shape = Shape(8, 8, group * kv_heads, kv_heads, dim, 8, (window,))
     cache = Cache(shape, [sum(-(-n // page) for n in lengths) + 3], page, kind, torch.device("cpu"), seed=1)
-    cache.random_(torch.Generator().manual_seed(2))
+    cache.fill(Noise(2))
     sequences = [cache.pages.start(n) for n in lengths]
     twin = cache.pages.fork(sequences[-1])
     cache.pages.append(twin)

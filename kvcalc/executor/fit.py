@@ -1,0 +1,32 @@
+"""Constants from measurements: few linear terms, none below zero, relative errors made small."""
+
+from collections.abc import Sequence
+
+
+def fit(columns: Sequence[Sequence[float]], times: Sequence[float]) -> tuple[list[float], float]:
+    """Coefficients c ≥ 0 that make Σ (Σ c·x / t - 1)² least, and the mean of |fitted / measured - 1|.
+
+    Args:
+        columns: one sequence of x a coefficient, as long as `times`.
+        times: what was measured.
+
+    A term that would be negative is left out, the most negative first.
+
+    >>> coefficients, error = fit([[1, 1, 1], [10, 20, 30]], [12, 22, 32])
+    >>> [round(c, 6) for c in coefficients], round(error, 6)
+    ([2.0, 1.0], 0.0)
+    """
+    import numpy
+
+    measured = numpy.asarray(times, dtype=float)
+    relative = numpy.asarray(columns, dtype=float).T / measured[:, None]
+    kept = list(range(relative.shape[1]))
+    while True:
+        found = numpy.linalg.lstsq(relative[:, kept], numpy.ones(len(measured)), rcond=None)[0]
+        if (found >= 0).all() or len(kept) == 1:
+            break
+        kept.pop(int(found.argmin()))
+    coefficients = numpy.zeros(relative.shape[1])
+    coefficients[kept] = numpy.maximum(found, 0)
+    error = float(numpy.abs(relative @ coefficients - 1).mean())
+    return [float(value) for value in coefficients], error

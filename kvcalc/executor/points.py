@@ -1,0 +1,162 @@
+"""One batch and context after the other: the whole step, the step with terms left out, and both against prediction."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kvcalc.answers.predict import Term, cache_bytes, predict, weight_bytes
+from kvcalc.executor.cache import Cache, windows_of
+from kvcalc.executor.loop import Decoder, captured
+from kvcalc.executor.microbench import Reading, drawn
+from kvcalc.executor.numerics import Numerics
+from kvcalc.executor.pages import pages_held
+from kvcalc.executor.quiet import OTHERS, Others, moved
+from kvcalc.executor.timing import Bench, Sample, worst
+from kvcalc.executor.weights import Weights
+from kvcalc.reports.calibrate import CalibrateResult
+from kvcalc.reports.run import Memory, RunPoint, TermName
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
+
+TRIES = 4  # of a point whose device did not stay the same
+LEAST_S = 1e-9  # of a difference that noise has swallowed
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """What is predicted from: the trimmed model and the whole one, data sheet and measured rates, constants."""
+
+    cut: ModelSpec
+    whole: ModelSpec
+    sheet: GpuSpec
+    ceilings: GpuSpec
+    calibration: CalibrateResult
+    page_size: int
+
+    def terms(self, model: ModelSpec, batch: int, context: int) -> dict[TermName, Term]:
+        """The prediction of a step."""
+        return predict(
+            model,
+            self.sheet,
+            self.ceilings,
+            self.calibration,
+            batch=batch,
+            context=context,
+            dtype=model.dtype,
+            page_size=self.page_size,
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Windows of the three steps, and whether the device stayed the same meanwhile."""
+
+    samples: dict[str, Sample]
+    quiet: bool
+
+
+def contexts_of(batch: int, context: int, ragged: bool) -> list[int]:
+    """All equal; or in pairs, one as much above the mean as the other is below.
+
+    >>> sum(contexts_of(5, 100, ragged=True))
+    500
+    """
+    if not ragged:
+        return [context] * batch
+    draw = random.Random(0)
+    found: list[int] = []
+    for _ in range(batch // 2):
+        apart = draw.randrange(context // 2 + 1)
+        found += [context - apart, context + apart]
+    return found + [context] * (batch % 2)
+
+
+def decoder_for(
+    bench: Bench, weights: Weights, numerics: Numerics, contexts: Iterable[int], page_size: int, stages: int | None
+) -> Decoder:
+    """A batch of these contexts on pages that are exactly enough, full of noise."""
+    contexts, shape, device = list(contexts), weights.shape, bench.device
+    pages = [sum(pages_held(context, page_size, window) for context in contexts) for window in windows_of(shape)]
+    cache = Cache(shape, pages, page_size, weights.embedding.dtype, device.torch)
+    cache.fill(drawn())
+    decoder = Decoder(weights, cache, device, len(contexts), max(contexts), numerics, stages=stages)
+    decoder.place(cache.pages.start(context) for context in contexts)
+    return decoder
+
+
+def measure_point(bench: Bench, decoder: Decoder, reading: Reading, reference: float) -> Measured:
+    """Whole step, step without attention, and without products too; again where the device changed meanwhile.
+
+    Args:
+        reference: the read bandwidth of the calibration.
+    """
+    no_attention, bare = decoder.without("attention"), decoder.without("attention", "linears")
+    steps = {
+        "step": captured(decoder.step, bench.device),
+        "no attention": captured(lambda: decoder.step(no_attention), bench.device),
+        "bare": captured(lambda: decoder.step(bare), bench.device),
+    }
+    best, least = Measured({}, False), float("inf")
+    for _ in range(TRIES):
+        bench.wait()
+        others, before = Others(bench.device), reading.bandwidth()
+        samples = bench.together(steps, tries=1)
+        bandwidths = reference, before, reading.bandwidth()
+        share = others.share()
+        if not moved(*bandwidths) and share <= OTHERS:
+            return Measured(samples, True)
+        strayed = max(bandwidths) / min(bandwidths) * (1 + share) * worst(samples)
+        if strayed < least:
+            best, least = Measured(samples, False), strayed
+    return best
+
+
+def compare(measured: Measured, at: Predictor, batch: int, context: int) -> list[RunPoint]:
+    """The terms of a point: weights and cache are what leaving them out saved, overhead is what then remains."""
+    whole, no_attention, bare = (measured.samples[name] for name in ("step", "no attention", "bare"))
+    seconds: dict[TermName, float] = {
+        "step": whole.value,
+        "weights": max(LEAST_S, no_attention.value - bare.value),
+        "kv": max(LEAST_S, whole.value - no_attention.value),
+        "overhead": bare.value,
+    }
+    spreads = {"step": whole, "weights": no_attention, "kv": whole, "overhead": bare}
+    read = at.calibration.read_bandwidth_bytes_per_s
+    full = at.terms(at.whole, batch, context)["step"].estimate_s.value if at.whole.layers > at.cut.layers else None
+    found = []
+    for name, term in at.terms(at.cut, batch, context).items():
+        ratio = seconds[name] / term.estimate_s.value
+        found.append(
+            RunPoint(
+                batch=batch,
+                context=context,
+                term=name,
+                bytes=term.bytes,
+                bound_s=term.bound_s,
+                ceiling_s=term.ceiling_s,
+                estimate_s=term.estimate_s,
+                measured_s=seconds[name],
+                ratio=ratio,
+                spread=spreads[name].spread,
+                bandwidth_bytes_per_s=term.bytes / seconds[name] if term.bytes else None,
+                bandwidth_share=term.bytes / seconds[name] / read if term.bytes else None,
+                quiet=measured.quiet,
+                full_model_s=full * ratio if full is not None and name == "step" else None,
+            )
+        )
+    return found
+
+
+def memory_of(decoder: Decoder, at: Predictor, contexts: Iterable[int]) -> Memory:
+    """Bytes of weights and cache, predicted from the spec and as allocated."""
+    weights, cache = decoder.model.weights.bytes, decoder.model.cache.bytes
+    wanted_weights = weight_bytes(at.cut)
+    wanted_cache = cache_bytes(at.cut, contexts, at.page_size, at.cut.dtype)
+    return Memory(
+        predicted_bytes=wanted_weights + wanted_cache,
+        measured_bytes=weights + cache,
+        predicted_weight_bytes=wanted_weights,
+        measured_weight_bytes=weights,
+        predicted_cache_bytes=wanted_cache,
+        measured_cache_bytes=cache,
+    )

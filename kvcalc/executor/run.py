@@ -1,0 +1,240 @@
+"""`kvcalc run`: calibrate if need be, check that the step is right, then measure and compare it point by point."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kvcalc.answers.calibrated import spec_of
+from kvcalc.answers.predict import cache_bytes, trimmed, weight_bytes
+from kvcalc.catalog.gpus import load_gpu
+from kvcalc.errors import KvcalcError
+from kvcalc.executor.cache import Cache, windows_of
+from kvcalc.executor.calibrate import Progress, calibrate, completed, find_attention, silent
+from kvcalc.executor.checkpoint import load_weights
+from kvcalc.executor.device import DTYPES, Device, torch_dtype
+from kvcalc.executor.generate import generate
+from kvcalc.executor.loop import Decoder
+from kvcalc.executor.microbench import Reading
+from kvcalc.executor.microbench_layer import Heads
+from kvcalc.executor.model import sampler
+from kvcalc.executor.numerics import Numerics
+from kvcalc.executor.pages import pages_held
+from kvcalc.executor.points import Predictor, compare, contexts_of, decoder_for, measure_point, memory_of
+from kvcalc.executor.quiet import PATIENCE_S, Patience, moved
+from kvcalc.executor.shape import Shape, shape_of
+from kvcalc.executor.store import load_fresh, save
+from kvcalc.executor.timing import Bench
+from kvcalc.executor.verify import verify
+from kvcalc.executor.weights import Weights, random_weights
+from kvcalc.reports.calibrate import CalibrateResult, Rate
+from kvcalc.reports.run import Accuracy, Generated, Memory, RunPoint, RunReport, RunResult
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
+from kvcalc.units import format_bytes
+
+PAGE_SIZES = (16, 32, 64, 128, 256)
+ROOM = 0.95  # of the free memory
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to run."""
+
+    device: Device
+    batches: tuple[int, ...] = (1, 8, 32)
+    contexts: tuple[int, ...] = (512, 2000)
+    layers: int | None = None
+    page_size: int = 64
+    ragged: bool = False
+    weights: Path | None = None
+    prompts: tuple[tuple[int, ...], ...] = ()
+    new_tokens: int = 16
+    temperature: float = 0.0
+    gpu: GpuSpec | None = None
+    recalibrate: bool = False
+    patience_s: float = PATIENCE_S
+    progress: Progress = field(default=silent)
+
+
+def run(model: ModelSpec, asked: Asked) -> RunReport:
+    """The comparison at every batch and context.
+
+    Raises:
+        KvcalcError: a model, size or dtype that the executor does not run, too little memory, no quiet moment.
+    """
+    import torch
+
+    cut = trimmed(model, asked.layers)
+    shape = shape_of(cut)
+    _check(cut, shape, asked)
+    heads = Heads(model.dtype, shape.group, shape.head_dim, asked.page_size)
+    bench = Bench(asked.device, Patience(asked.patience_s))
+    with torch.inference_mode():
+        calibration = _calibration(bench, heads, asked)
+        ceilings, sheet = spec_of(calibration), asked.gpu or _sheet(asked.device)
+        at = Predictor(cut, trimmed(model, None), sheet or ceilings, ceilings, calibration, asked.page_size)
+        asked.progress("weights", 0.25)
+        weights, numerics = _weights(shape, model.dtype, asked)
+        asked.progress("correctness", 0.3)
+        correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics)
+        generated = _generate(weights, numerics, asked) if asked.prompts else ()
+        points, memories = _points(bench, weights, numerics, heads, at, asked)
+    result = RunResult(
+        model=model.name,
+        device=asked.device.name,
+        dtype=model.dtype,
+        layers=cut.layers,
+        model_layers=model.layers,
+        block_size=asked.page_size,
+        calibrated=calibration.date,
+        read_bandwidth_bytes_per_s=calibration.read_bandwidth_bytes_per_s,
+        peak_flops=calibration.peak_flops[model.dtype],
+        linear=_rate(min((row for row in calibration.linear_rows if row.dtype == model.dtype), key=lambda r: r.rows)),
+        attention=_rate(find_attention(calibration, heads)),
+        points=tuple(points),
+        accuracy=_accuracy(points),
+        memory=max(memories, key=lambda one: one.predicted_bytes),
+        correct=correct,
+        generated=generated,
+        sheet=sheet.title if sheet else None,
+    )
+    return RunReport(
+        inputs=_inputs(model, asked),
+        result=result,
+        assumptions=(*model.assumptions, *_assumptions(asked, sheet)),
+        sources=(*model.sources, *ceilings.sources.values(), *(sheet.sources.values() if sheet else ())),
+        warnings=tuple(_warnings(result, calibration, memories)),
+    )
+
+
+def _check(model: ModelSpec, shape: Shape, asked: Asked) -> None:
+    if asked.page_size not in PAGE_SIZES:
+        sizes = ", ".join(map(str, PAGE_SIZES))
+        raise KvcalcError(f"--block-size: {asked.page_size} tokens", hint=f"the executor has pages of {sizes}")
+    if model.dtype not in DTYPES:
+        raise KvcalcError(f"the executor cannot run {model.dtype}", hint=f"--dtype {' or '.join(DTYPES)}")
+    if any(token >= shape.vocab for prompt in asked.prompts for token in prompt):
+        raise KvcalcError(f"--prompt: a token id beyond {shape.vocab - 1}", hint="ids count from 0")
+    weights, free = weight_bytes(model), asked.device.free_bytes()
+    largest = cache_bytes(model, [max(asked.contexts)] * max(asked.batches), asked.page_size, model.dtype)
+    if weights + largest > ROOM * free:
+        needed = f"{format_bytes(weights)} of weights and {format_bytes(largest)} of cache"
+        raise KvcalcError(
+            f"{needed} do not fit in {format_bytes(free)} of free memory",
+            hint="--layers N runs the first N layers; or give a smaller --batch or --context",
+        )
+
+
+def _calibration(bench: Bench, heads: Heads, asked: Asked) -> CalibrateResult:
+    """The kept one where the device still is as it was then, completed for these heads; else a new one."""
+
+    def progress(what: str, share: float) -> None:
+        asked.progress(what, 0.25 * share)
+
+    kept = None if asked.recalibrate else load_fresh(bench.device)
+    if kept is None or moved(kept.read_bandwidth_bytes_per_s, Reading(bench).bandwidth()):
+        return save(calibrate(bench, heads, progress))
+    found = completed(kept, bench, heads, progress)
+    return found if found == kept else save(found)
+
+
+def _sheet(device: Device) -> GpuSpec | None:
+    """The data sheet of a GPU by the name that its driver gives."""
+    try:
+        return load_gpu(device.name) if device.is_gpu else None
+    except KvcalcError:
+        return None
+
+
+def _weights(shape: Shape, dtype: str, asked: Asked) -> tuple[Weights, Numerics]:
+    place = asked.device.torch
+    if asked.weights is None:
+        weights, numerics = random_weights(shape, torch_dtype(dtype), place), Numerics()
+    else:
+        whole = asked.layers is None
+        weights, numerics = load_weights(asked.weights, shape, torch_dtype(dtype), place, whole)
+    weights.pack()
+    return weights, numerics
+
+
+def _generate(weights: Weights, numerics: Numerics, asked: Asked) -> tuple[Generated, ...]:
+    """Continue the prompts, all side by side."""
+    shape, batch = weights.shape, len(asked.prompts)
+    longest = max(len(prompt) for prompt in asked.prompts) + asked.new_tokens
+    pages = [(pages_held(longest, asked.page_size, None) + 1) * batch + 1] * len(windows_of(shape))
+    cache = Cache(shape, pages, asked.page_size, weights.embedding.dtype, asked.device.torch)
+    decoder = Decoder(weights, cache, asked.device, batch, longest, numerics, sampler(asked.temperature))
+    found = generate(decoder, [list(prompt) for prompt in asked.prompts], asked.new_tokens)
+    return tuple(
+        Generated(prompt=prompt, tokens=tuple(tokens)) for prompt, tokens in zip(asked.prompts, found, strict=True)
+    )
+
+
+def _points(
+    bench: Bench, weights: Weights, numerics: Numerics, heads: Heads, at: Predictor, asked: Asked
+) -> tuple[list[RunPoint], list[Memory]]:
+    reading = Reading(bench)
+    row = find_attention(at.calibration, heads)
+    points: list[RunPoint] = []
+    memories: list[Memory] = []
+    todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
+    for index, (batch, context) in enumerate(todo):
+        asked.progress(f"batch {batch}, context {context}", 0.35 + 0.65 * index / len(todo))
+        contexts = contexts_of(batch, context, asked.ragged)
+        decoder = decoder_for(bench, weights, numerics, contexts, asked.page_size, row.stages if row else None)
+        measured = measure_point(bench, decoder, reading, at.calibration.read_bandwidth_bytes_per_s)
+        points += compare(measured, at, batch, context)
+        memories.append(memory_of(decoder, at, contexts))
+        del decoder  # its cache makes room for the next
+    asked.progress("done", 1.0)
+    return points, memories
+
+
+def _rate(row: Rate | None) -> Rate:
+    assert row is not None
+    return Rate(latency_s=row.latency_s, bandwidth_bytes_per_s=row.bandwidth_bytes_per_s)
+
+
+def _accuracy(points: list[RunPoint]) -> Accuracy:
+    errors = [abs(point.ratio - 1) for point in points if point.term == "step"]
+    return Accuracy(mean_error=sum(errors) / len(errors), worst_error=max(errors), points=len(errors))
+
+
+def _inputs(model: ModelSpec, asked: Asked) -> dict[str, object]:
+    return {
+        "model": model.name,
+        "device": asked.device.name,
+        "dtype": model.dtype,
+        "batch": list(asked.batches),
+        "context": list(asked.contexts),
+        "layers": asked.layers or model.layers,
+        "block_size": asked.page_size,
+        "ragged": asked.ragged,
+        "weights": str(asked.weights) if asked.weights else "random",
+        "temperature": asked.temperature,
+    }
+
+
+def _assumptions(asked: Asked, sheet: GpuSpec | None) -> list[Assumption]:
+    found = []
+    if sheet is None:
+        why = f"no data sheet of {asked.device.name} is known: bound_s uses the measured rates; --gpu names one"
+        found.append(Assumption(name="data sheet", value=None, why=why))
+    if asked.weights is None:
+        why = "noise in place of a checkpoint: times do not depend on the values; --weights DIR takes real ones"
+        found.append(Assumption(name="weights", value="random", why=why))
+    return found
+
+
+def _warnings(result: RunResult, calibration: CalibrateResult, memories: list[Memory]) -> list[str]:
+    found = []
+    if not calibration.quiet:
+        found.append("the device was not quiet while it was calibrated: its constants may be off")
+    noisy = {(point.batch, point.context) for point in result.points if not point.quiet}
+    if noisy:
+        found.append(f"{len(noisy)} points were measured while the device was not quiet (marked *)")
+    if not result.correct.passed:
+        found.append(f"outputs differ by {result.correct.max_rel_error:.1e}, more than {result.correct.limit:.0e}")
+    if any(one.predicted_bytes != one.measured_bytes for one in memories):
+        found.append("allocated bytes are not the predicted ones")
+    return found

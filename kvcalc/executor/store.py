@@ -1,0 +1,59 @@
+"""Where calibrations are kept between commands, and whether one still holds."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kvcalc.answers.calibrated import spec_name, spec_of, toml_of
+from kvcalc.errors import KvcalcError
+from kvcalc.executor.device import Device
+from kvcalc.reports.calibrate import CalibrateResult
+
+FRESH = timedelta(hours=12)
+
+
+def folder() -> Path:
+    """The user's cache folder, `XDG_CACHE_HOME` as everywhere."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvcalc" / "devices"
+
+
+def save(result: CalibrateResult, spec_file: Path | None = None) -> CalibrateResult:
+    """Keep the calibration, and write it as a GPU spec.
+
+    Args:
+        spec_file: where the spec goes; None: beside the calibration.
+
+    Raises:
+        KvcalcError: a place that cannot be written.
+    """
+    spec = spec_of(result)
+    path = spec_file or folder() / f"{spec.name}.toml"
+    result = result.model_copy(update={"spec_file": str(path)})
+    _write(path, toml_of(spec))
+    _write(folder() / f"{spec.name}.json", result.model_dump_json(indent=2) + "\n")
+    return result
+
+
+def load_fresh(device: Device) -> CalibrateResult | None:
+    """The kept calibration of this device; None: there is none that is recent, quiet and of the same versions."""
+    path = folder() / f"{spec_name(device.name)}.json"
+    try:
+        result = CalibrateResult.model_validate_json(path.read_bytes())
+        age = datetime.now(UTC) - datetime.fromisoformat(result.date)
+    except (OSError, ValidationError, ValueError, TypeError):
+        return None
+    same = (result.device, result.kind, result.versions) == (device.name, device.kind, device.versions())
+    return result if same and result.quiet and timedelta(0) <= age <= FRESH else None
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise KvcalcError(f"cannot write {path}: {error}", hint="--spec FILE writes elsewhere") from error

@@ -1,0 +1,130 @@
+"""How long a step takes: repeated windows, their median, how far they spread, and whether anybody disturbed them."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kvcalc.executor.device import Device
+from kvcalc.executor.quiet import OTHERS, Others, Patience
+
+Step = Callable[[], object]
+WINDOW_S = 0.02  # of repeated calls: long against the clock's own error
+WINDOWS = 7
+LEAST_WINDOWS = 3
+TRY_S = 2.0  # of one try, unless the least windows take longer
+STEADY = 1.2  # 90th over 10th percentile of windows that nothing disturbed
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Seconds of one call: median and tenth and ninetieth percentile of the windows."""
+
+    value: float
+    low: float
+    high: float
+    windows: int
+
+    @property
+    def spread(self) -> float:
+        return self.high / self.low
+
+    def per(self, calls: int) -> "Sample":
+        """Of one of `calls` equal parts."""
+        return Sample(self.value / calls, self.low / calls, self.high / calls, self.windows)
+
+
+def sample_of(times: list[float]) -> Sample:
+    """The summary of some windows.
+
+    >>> sample_of([1.0, 2.0, 3.0]).value
+    2.0
+    """
+    if len(times) == 1:
+        return Sample(times[0], times[0], times[0], 1)
+    tenths = statistics.quantiles(times, n=10, method="inclusive")
+    return Sample(statistics.median(times), tenths[0], tenths[-1], len(times))
+
+
+class Bench:
+    """A device to measure on, and the patience to wait for it to be left alone."""
+
+    def __init__(self, device: Device, patience: Patience) -> None:
+        self.device = device
+        self.patience = patience
+
+    def measure(self, step: Step, windows: int = WINDOWS) -> Sample:
+        """The time of one call, over windows of repeated calls."""
+        return self.together({"": step}, windows)[""]
+
+    def together(self, steps: Mapping[str, Step], windows: int = WINDOWS, tries: int = TRIES) -> dict[str, Sample]:
+        """Several steps in turn, so that a slow moment hits all of them; of a few tries the least disturbed.
+
+        Tries after the first take from the patience, so that a noisy device cannot hold a measurement up for long.
+        """
+        calls = {name: self._calls(step) for name, step in steps.items()}
+        best: dict[str, Sample] = {}
+        least = float("inf")
+        for attempt in range(tries):
+            if attempt and self.patience.left <= 0:
+                break
+            start = time.monotonic()
+            self.wait()
+            others = Others(self.device)
+            found = self._windows(steps, calls, windows)
+            share = others.share()
+            disturbed = worst(found) * (1 + share)
+            if disturbed < least:
+                best, least = found, disturbed
+            if worst(found) <= STEADY and share <= OTHERS:
+                break
+            self.patience.left -= time.monotonic() - start
+        return best
+
+    def glance(self, step: Step) -> Sample:
+        """The same at once, in one try: what the device does now."""
+        calls = self._calls(step)
+        return self._windows({"": step}, {"": calls}, WINDOWS)[""]
+
+    def wait(self) -> None:
+        """Until other processes leave the processors alone, while patience lasts."""
+        self.patience.wait(self.device)
+
+    def _windows(self, steps: Mapping[str, Step], calls: Mapping[str, int], windows: int) -> dict[str, Sample]:
+        """One try. Steps of seconds get fewer windows."""
+        times: dict[str, list[float]] = {name: [] for name in steps}
+        end = time.monotonic() + TRY_S
+        for window in range(windows):
+            for name, step in steps.items():
+                times[name].append(self._elapsed(step, calls[name]))
+            if window + 1 >= LEAST_WINDOWS and time.monotonic() > end:
+                break
+        return {name: sample_of(values) for name, values in times.items()}
+
+    def _calls(self, step: Step) -> int:
+        """Calls that fill a window; the first call is a warm-up."""
+        step()
+        return max(1, round(WINDOW_S / max(self._elapsed(step, 1), 1e-9)))
+
+    def _elapsed(self, step: Step, calls: int) -> float:
+        """Seconds of one of `calls` calls in a row, waited for on the device."""
+        if self.device.is_gpu:
+            import torch
+
+            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            for _ in range(calls):
+                step()
+            stop.record()
+            stop.synchronize()
+            return float(start.elapsed_time(stop)) / 1e3 / calls
+        before = time.perf_counter()
+        for _ in range(calls):
+            step()
+        return (time.perf_counter() - before) / calls
+
+
+def worst(samples: Mapping[str, Sample]) -> float:
+    """The largest spread."""
+    return max(sample.spread for sample in samples.values())

@@ -1,0 +1,71 @@
+"""The answer to `kvcalc calibrate`: what a device does, measured by small benchmarks, and how steady it was."""
+
+from kvcalc.reports.base import Report
+from kvcalc.specs.base import Frozen
+
+
+class Rate(Frozen):
+    """time = latency + bytes / bandwidth"""
+
+    latency_s: float
+    bandwidth_bytes_per_s: float
+
+
+class LinearRow(Rate):
+    """Matrix products on this many rows. `plain` is a large product with weights in their usual order."""
+
+    dtype: str
+    rows: int
+    plain_bandwidth_bytes_per_s: float | None = None  # None: the weights are never reordered here
+    error: float  # mean of |fitted / measured - 1|
+
+
+class AttentionRow(Rate):
+    """Decode attention over pages, for one shape of heads: the latency is of one layer's call."""
+
+    dtype: str
+    group: int  # query heads of one KV head
+    head_dim: int
+    page_size: int
+    stages: int | None = None  # of the kernel's pipeline, where one was chosen
+    error: float
+
+
+class GlueRow(Frozen):
+    """What is neither a product nor attention: norms, rotary, cache write, gate, and the sampler."""
+
+    dtype: str
+    step_s: float  # once a step
+    layer_s: float  # once a layer
+    bandwidth_bytes_per_s: float | None  # of what the layers' pieces read and write; None: hidden by the rest
+    sampler_bandwidth_bytes_per_s: float | None  # of the logits
+    error: float
+
+
+class CalibrateResult(Frozen):
+    device: str
+    kind: str  # cpu | cuda
+    date: str  # ISO 8601, UTC
+    versions: dict[str, str]
+    memory_bytes: int
+    compute_capability: str | None = None
+    processors: int | None = None  # streaming multiprocessors, or threads of a CPU
+    l2_bytes: int | None = None
+    read_bandwidth_bytes_per_s: float
+    copy_bandwidth_bytes_per_s: float  # read and written together
+    peak_flops: dict[str, float]
+    dispatch_s: float  # from one tiny kernel to the next: launched on a CPU, in a graph on a GPU
+    linear: Rate  # one row
+    attention: Rate  # the first shape below
+    linear_rows: tuple[LinearRow, ...]
+    attention_rows: tuple[AttentionRow, ...]
+    glue_rows: tuple[GlueRow, ...]
+    spread: dict[str, float]  # 90th over 10th percentile of the repeated windows, by benchmark
+    state_before: dict[str, str]
+    state_after: dict[str, str]
+    quiet: bool  # the device's own bandwidth stayed the same from start to end
+    spec_file: str | None = None
+
+
+class CalibrateReport(Report):
+    result: CalibrateResult

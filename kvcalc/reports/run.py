@@ -1,0 +1,86 @@
+"""The answer to `kvcalc run`: what a decode step took on this device, term by term, against what was predicted."""
+
+from typing import Literal
+
+from kvcalc.reports.base import Range, Report
+from kvcalc.reports.calibrate import Rate
+from kvcalc.specs.base import Frozen
+
+TermName = Literal["step", "weights", "kv", "overhead"]
+
+
+class RunPoint(Frozen):
+    """One term of one decode step. `step` is the whole; the other three add up to it."""
+
+    batch: int
+    context: int
+    term: TermName
+    bytes: float  # weights and cache that it has to read
+    bound_s: float  # at the data sheet's rates
+    ceiling_s: float  # at the measured bandwidth and matrix rate
+    estimate_s: Range  # from the calibrated latencies and bandwidths
+    measured_s: float
+    ratio: float  # measured_s / estimate_s.value
+    spread: float  # 90th over 10th percentile of the measured windows
+    bandwidth_bytes_per_s: float | None  # bytes / measured_s; None where nothing is read
+    bandwidth_share: float | None  # of the measured read bandwidth
+    quiet: bool  # the device's own bandwidth stayed the same meanwhile
+    full_model_s: float | None = None  # of all layers, where some were cut off: their estimate times `ratio`
+
+
+class Memory(Frozen):
+    """Bytes of the largest point."""
+
+    predicted_bytes: int
+    measured_bytes: int
+    predicted_weight_bytes: int
+    measured_weight_bytes: int
+    predicted_cache_bytes: int
+    measured_cache_bytes: int
+
+
+class Correct(Frozen):
+    """The paged step against a dense one in float64 that shares neither its attention nor its pages."""
+
+    max_rel_error: float  # of attention outputs, |difference| / |dense|, the worst of all compared
+    limit: float
+    passed: bool
+    checked: int  # attention outputs compared: layers × sequences × steps
+    logits_rel_error: float  # through all layers; grows with depth as rounding does, so it has no limit
+
+
+class Generated(Frozen):
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+
+
+class Accuracy(Frozen):
+    """|measured / estimate - 1| over the whole steps."""
+
+    mean_error: float
+    worst_error: float
+    points: int
+
+
+class RunResult(Frozen):
+    model: str
+    device: str
+    dtype: str
+    layers: int
+    model_layers: int
+    block_size: int
+    calibrated: str  # when
+    read_bandwidth_bytes_per_s: float
+    peak_flops: float
+    linear: Rate
+    attention: Rate
+    points: tuple[RunPoint, ...]
+    accuracy: Accuracy
+    memory: Memory
+    correct: Correct
+    generated: tuple[Generated, ...] = ()
+    sheet: str | None  # the data sheet that bound_s is from; None: there is none, so the measured rates stand in
+
+
+class RunReport(Report):
+    result: RunResult
