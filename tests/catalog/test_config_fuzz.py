@@ -75,6 +75,12 @@ def test_a_wrong_type_names_its_key(key: str, value: object) -> None:
         spec(config_of("Meta-Llama-3.1-8B", **{key: value}))
 
 
+@pytest.mark.parametrize("groups", [7, 32_769])
+def test_groups_of_outputs_divide_the_heads(groups: int) -> None:
+    with pytest.raises(KvcalcError, match=f"do not divide into {groups} groups"):
+        spec(config_of("DeepSeek-V4-Flash-NVFP4", o_groups=groups))
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_key_left_out_is_taken_from_its_class_or_missed_by_name(name: str) -> None:
     for key in MODELS[name]["config"]:

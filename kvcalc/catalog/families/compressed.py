@@ -5,6 +5,7 @@ from kvcalc.catalog.families.plan_layer import Layer
 from kvcalc.catalog.families.tensors import linear, norm
 from kvcalc.catalog.families.traits import Traits
 from kvcalc.catalog.keys import Keys
+from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import Category, CompressedAttention, Indexer, Tensor
 
 _RATES = {"compressed_sparse": ("compress_rate_csa", 4), "heavily_compressed": ("compress_rate_hca", 128)}
@@ -50,13 +51,19 @@ def compressed(
         indexer=indexer,
     )
     name, rank = traits.attention, keys.need("q_lora_rank")
-    outputs = keys.need("o_groups") * keys.need("o_lora_rank")
+    groups = keys.need("o_groups")
+    if heads * dim % groups:
+        raise KvcalcError(
+            f"{heads} heads of {dim} elements do not divide into {groups} groups of outputs",
+            hint=f"correct {keys.path('o_groups')}",
+        )
+    outputs = groups * keys.need("o_lora_rank")
     found = linear(f"{name}.wq_a", rank, hidden, "attention", "whole")
     found += norm(f"{name}.q_norm", "weight", rank)
     found += linear(f"{name}.wq_b", heads * dim, rank, "attention", "columns")
     found += linear(f"{name}.wkv", dim, hidden, "attention", "whole")
     found += norm(f"{name}.kv_norm", "weight", dim)
-    found += linear(f"{name}.wo_a", outputs, heads * dim // keys.need("o_groups"), "attention", "columns")
+    found += linear(f"{name}.wo_a", outputs, heads * dim // groups, "attention", "columns")
     found += linear(f"{name}.wo_b", hidden, outputs, "attention", "rows")
     if ratio:
         found += _compressor(f"{name}.compressor", dim, overlap, ratio, hidden, "compressor")
