@@ -5,6 +5,7 @@ from kvcalc.answers.question import Question, stored_as
 from kvcalc.answers.speculate_draft import Drafter
 from kvcalc.counting.cache import cache_profile
 from kvcalc.engines import capacity, loaded_weight_bytes
+from kvcalc.engines.capacity import Capacity
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.speculate import DraftMemory
 from kvcalc.specs.base import Assumption
@@ -53,8 +54,9 @@ def draft_memory(target: Deployed, draft: Deployed | None, drafter: Drafter, con
     """The batch that fits shrinks by the draft's weights, by its cache, and by the slots of tokens in flight."""
     without = target.max_batch(context)
     if draft is None or drafter.own is None:
-        weights, per_token = 0, 0.0
-        fitting = target.max_batch(context + gamma)
+        fitting = (
+            None if target.pool_bytes is None else _held(target, target.pool_bytes, gamma).max_batch(context + gamma)
+        )
         return DraftMemory(weight_bytes=0, cache_bytes_per_token=0, max_batch=fitting, max_batch_without=without)
     weights = loaded_weight_bytes(drafter.own, draft.deployment)
     profile = cache_profile(drafter.own, target.cache_dtype, layout=draft.deployment.layout)
@@ -62,23 +64,36 @@ def draft_memory(target: Deployed, draft: Deployed | None, drafter: Drafter, con
     fitting = None
     if target.pool_bytes is not None:
         pool = target.pool_bytes if target.budget.pool_given else max(0, target.pool_bytes - weights)
-        fitting = _max_batch(target, drafter.own, draft.deployment, pool, context + gamma)
+        fitting = _max_batch(target, drafter.own, draft.deployment, pool, context, gamma)
     return DraftMemory(
         weight_bytes=weights, cache_bytes_per_token=per_token, max_batch=fitting, max_batch_without=without
     )
 
 
-def _max_batch(target: Deployed, own: ModelSpec, deployment: Deployment, pool: int, context: int) -> int | None:
+def _held(target: Deployed, pool: int, gamma: int, own: ModelSpec | None = None) -> Capacity:
+    """What a pool holds while `gamma` tokens are drafted: engines keep a recurrent state of each.
+
+    MTP layers come with `own`, where they draft.
+    """
+    bare = target.model.model_copy(update={"mtp": ()})
+    drafting = target.deployment.model_copy(update={"num_speculative_tokens": gamma})
+    return capacity(bare if own is None else _joined(bare, own), drafting, pool)
+
+
+def _max_batch(
+    target: Deployed, own: ModelSpec, deployment: Deployment, pool: int, context: int, gamma: int
+) -> int | None:
     """Layers of both models share the pool as an engine lays them out; where it cannot, by their bytes."""
+    reach = context + gamma
     divided = deployment.tensor_parallel_size == target.deployment.tensor_parallel_size
     if target.deployment.pipeline_parallel_size == 1 and divided:
         try:
-            return capacity(_joined(target.model, own), target.deployment, pool).max_batch(context)
+            return _held(target, pool, gamma, own).max_batch(reach)
         except KvcalcError:
             pass
-    alone = capacity(target.model, target.deployment, pool).max_batch(context)
-    stored = target.profile.stored(context)
-    more = cache_profile(own, target.cache_dtype, layout=deployment.layout).stored(context)
+    alone = _held(target, pool, gamma).max_batch(reach)
+    stored = target.profile.stored(reach)
+    more = cache_profile(own, target.cache_dtype, layout=deployment.layout).stored(reach)
     return None if alone is None or not stored else int(alone * stored / (stored + more))
 
 

@@ -217,6 +217,19 @@ def test_a_draft_takes_weights_cache_and_slots() -> None:
     assert pool.max_batch_without == 186
 
 
+@pytest.mark.parametrize("gamma", [1, 3])
+def test_a_recurrent_target_keeps_a_state_of_every_drafted_token(gamma: int) -> None:
+    """vLLM 0.33, v1/kv_cache_interface.py: 2 + drafted tokens pages in each of the three groups of states."""
+    size = "1000GB"  # so that rounding to whole sequences is small
+    asked = {"kv_memory_bytes": size, "context": "4000"}
+    memory = run("qwen3.5-27b", {"draft": "ngram", "acceptance": [0.5], "gamma": gamma}, **asked).memory
+    pages, blocks = 4000 // 784 + 1, 3 * 2
+    assert memory.max_batch is not None
+    assert memory.max_batch_without is not None
+    expected = (pages + blocks) / (pages + blocks + 3 * gamma)
+    assert memory.max_batch / memory.max_batch_without == pytest.approx(expected, rel=0.03)
+
+
 def test_a_draft_that_does_not_divide_is_whole_on_each_gpu() -> None:
     """qwen3-0.6b has 8 KV heads; a tensor-parallel size of 16 divides qwen3-32b's 64 query heads, not its own 16."""
     question = ask("llama-3-70b", {"gpu": "h100-sxm", "tensor_parallel_size": "8"})
