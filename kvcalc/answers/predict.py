@@ -1,9 +1,9 @@
 """What a decode step of the executor should take: from a data sheet, from measured ceilings, and from constants that
 small benchmarks gave. The counts are those of every other command; nothing here was fitted to a whole step.
 
-    weights   Σ products: latency + bytes / bandwidth, both at this number of rows
-    kv        Σ layers: latency + bytes of the pages / bandwidth
-    overhead  norms, rotary, gate, sampler: a step, the layers, and what they move
+    weights   products: latency of each + bytes / bandwidth, both as measured for this number of rows
+    kv        attention: latency of each layer + bytes of the pages / bandwidth
+    overhead  norms, rotary, gate, sampler: once a step, of each layer, and what they move
 """
 
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ from kvcalc.counting.operators import decode_step
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.paging import blocks_for_tokens
-from kvcalc.reports.base import Range
-from kvcalc.reports.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow
+from kvcalc.reports.base import Figure, Range
+from kvcalc.reports.calibrate import AttentionRow, CalibrateResult, LinearRow
 from kvcalc.reports.run import TermName
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.gpu import GpuSpec
@@ -24,15 +24,17 @@ from kvcalc.timing.roofline import bound
 
 # Of the step's estimate: where 80 % of measurements of unseen points fell (docs/explanation/executor.md).
 LOW, HIGH = 0.8, 1.25
+SOURCE = "kvcalc calibrate, on this device"
 
 
 class Term(Frozen):
-    """One part of a step: what it reads, its two bounds and its estimate."""
+    """One part of a step: what it reads, its two bounds, and its estimate with the working."""
 
     bytes: float
     bound_s: float
     ceiling_s: float
     estimate_s: Range
+    figure: Figure
 
 
 def trimmed(model: ModelSpec, layers: int | None) -> ModelSpec:
@@ -76,78 +78,136 @@ def cache_bytes(model: ModelSpec, contexts: Iterable[int], page_size: int, dtype
 
 
 def predict(
-    model: ModelSpec, sheet: GpuSpec, ceilings: GpuSpec, measured: CalibrateResult, *, batch: int, context: int,
-    dtype: str, page_size: int,
-) -> dict[TermName, Term]:  # fmt: skip
+    model: ModelSpec,
+    sheet: GpuSpec,
+    ceilings: GpuSpec,
+    measured: CalibrateResult,
+    *,
+    batch: int,
+    context: int,
+    page_size: int,
+) -> dict[TermName, Term]:
     """The terms of a step of `batch` sequences of `context` tokens, the token of this step included.
 
     Args:
         sheet: the data sheet.
         ceilings: the calibration as a spec.
-        measured: the calibration, with rows for this dtype and these heads.
-        dtype: element type of weights and cache.
+        measured: the calibration, with rows for this model's dtype and heads.
         page_size: tokens of a page.
     """
-    operators = decode_step(model, batch=batch, context=context, cache_dtype=dtype)
+    operators = decode_step(model, batch=batch, context=context, cache_dtype=model.dtype)
     gemms = tuple(one for one in operators if one.kind == "gemm")
     attention = tuple(one for one in operators if one.kind == "attention")
-    glue = tuple(one for one in operators if one.kind in ("elementwise", "embedding"))
-    times = {
-        "weights": sum(one.count * _gemm(one, model, measured, dtype) for one in gemms),
-        "kv": _attention(model, measured, batch, context, dtype, page_size),
-        "overhead": _overhead(glue, model, measured, batch, dtype),
+    figures = {
+        "weights": _weights(gemms, model, measured, batch),
+        "kv": _attention(model, measured, batch, context, page_size),
+        "overhead": _overhead(operators, model, measured, batch),
     }
-    times["step"] = sum(times.values())
+    seconds = {f"{name}_s": float(figure.value or 0) for name, figure in figures.items()}
+    figures["step"] = _figure("weights_s + kv_s + overhead_s", sum(seconds.values()), seconds)
     parts: dict[TermName, tuple[Operator, ...]] = {
-        "step": (*gemms, *attention), "weights": gemms, "kv": attention, "overhead": ()
-    }  # fmt: skip
+        "step": (*gemms, *attention),
+        "weights": gemms,
+        "kv": attention,
+        "overhead": (),
+    }
+    where = f"batch {batch}, context {context}"
     return {
         name: Term(
             bytes=float(sum(one.count * (one.weight_bytes + one.cache_bytes) for one in members)),
             bound_s=float(bound(members, sheet).time_s) if members else 0.0,
             ceiling_s=float(bound(members, ceilings).time_s) if members else 0.0,
-            estimate_s=Range(value=times[name], low=LOW * times[name], high=HIGH * times[name]),
+            estimate_s=_range(float(figures[name].value or 0)),
+            figure=figures[name].model_copy(update={"name": f"{name}, {where}"}),
         )
         for name, members in parts.items()
     }
 
 
-def _gemm(operator: Operator, model: ModelSpec, measured: CalibrateResult, dtype: str) -> float:
-    """Seconds of one product: between the measured numbers of rows the time grows evenly."""
-    rows = sorted((row for row in measured.linear_rows if row.dtype == dtype), key=lambda row: row.rows)
-    plain = model.tied_embeddings and operator.name == "head"  # a table that is looked up too keeps its order
-    size = float(operator.weight_bytes)
-
-    def at(row: LinearRow) -> float:
-        if plain and row.plain_bandwidth_bytes_per_s is not None:
-            return size / row.plain_bandwidth_bytes_per_s
-        return row.latency_s + size / row.bandwidth_bytes_per_s
-
-    wanted = int(operator.rows)
-    above = next((index for index, row in enumerate(rows) if row.rows >= wanted), len(rows) - 1)
-    if above == 0 or rows[above].rows == wanted:
-        return at(rows[above])
-    lower, upper = rows[above - 1], rows[above]
-    slope = (at(upper) - at(lower)) / (upper.rows - lower.rows)
-    return at(lower) + max(0.0, slope) * (wanted - lower.rows)
+def _range(value: float) -> Range:
+    return Range(value=value, low=LOW * value, high=HIGH * value)
 
 
-def _attention(
-    model: ModelSpec, measured: CalibrateResult, batch: int, context: int, dtype: str, page_size: int
-) -> float:
+def _figure(formula: str, value: float, inputs: dict[str, float]) -> Figure:
+    return Figure(name="", value=value, unit="s", formula=formula, inputs=dict(inputs), source=SOURCE)
+
+
+def _weights(gemms: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int) -> Figure:
+    """Every product at the constants of this number of rows. A head that is also looked up keeps its usual order."""
+    row = linear_at(measured, model.dtype, batch)
+    plain = row.plain_bandwidth_bytes_per_s if model.tied_embeddings else None
+    usual = [one for one in gemms if plain is None or one.name != "head"]
+    inputs = {
+        "calls": float(sum(one.count for one in usual)),
+        "latency_s": row.latency_s,
+        "bytes": float(sum(one.count * one.weight_bytes for one in usual)),
+        "bandwidth_bytes_per_s": row.bandwidth_bytes_per_s,
+    }
+    value = inputs["calls"] * row.latency_s + inputs["bytes"] / row.bandwidth_bytes_per_s
+    formula = "calls * latency_s + bytes / bandwidth_bytes_per_s"
+    if plain is not None:
+        head = float(sum(one.count * one.weight_bytes for one in gemms if one.name == "head"))
+        inputs |= {"head_bytes": head, "head_bandwidth_bytes_per_s": plain}
+        value += head / plain
+        formula += " + head_bytes / head_bandwidth_bytes_per_s"
+    return _figure(formula, value, inputs)
+
+
+def linear_at(measured: CalibrateResult, dtype: str, rows: int) -> LinearRow:
+    """The constants of products on so many rows; between and beyond measured numbers a product's time goes straight.
+
+    Raises:
+        KvcalcError: the calibration has none for this dtype.
+    """
+    known = sorted((row for row in measured.linear_rows if row.dtype == dtype), key=lambda row: row.rows)
+    if not known:
+        raise KvcalcError(f"the calibration has no products in {dtype}", hint="run measures what it lacks")
+    exact = next((row for row in known if row.rows == rows), None)
+    if exact is not None or len(known) == 1:
+        return exact or known[0]
+    above = next((index for index in range(1, len(known)) if known[index].rows > rows), len(known) - 1)
+    low, high = known[above - 1], known[above]
+    share = (rows - low.rows) / (high.rows - low.rows)
+
+    def between(first: float, last: float) -> float:
+        return first + share * (last - first)
+
+    def rate(first: float, last: float) -> float:
+        return 1 / max(between(1 / first, 1 / last), 1 / (1e3 * first))
+
+    plain = low.plain_bandwidth_bytes_per_s, high.plain_bandwidth_bytes_per_s
+    return LinearRow(
+        dtype=dtype,
+        rows=rows,
+        latency_s=max(0.0, between(low.latency_s, high.latency_s)),
+        bandwidth_bytes_per_s=rate(low.bandwidth_bytes_per_s, high.bandwidth_bytes_per_s),
+        plain_bandwidth_bytes_per_s=rate(plain[0], plain[1]) if plain[0] and plain[1] else None,
+        error=max(low.error, high.error),
+    )
+
+
+def _attention(model: ModelSpec, measured: CalibrateResult, batch: int, context: int, page_size: int) -> Figure:
     """A CPU reads whole pages, a GPU the tokens alone."""
-    total = 0.0
+    read, row = 0.0, None
     for group in model.groups:
         for mixer in group.mixers:
             assert isinstance(mixer, Attention)
-            row = _row(measured, mixer, dtype, page_size)
+            row = _row(measured, mixer, model.dtype, page_size)
             tokens = context if mixer.window is None else min(context, mixer.window)
             if measured.kind == "cpu":
                 behind = context - tokens
                 tokens = (blocks_for_tokens(context, page_size) - behind // page_size) * page_size
-            size = batch * tokens * 2 * mixer.kv_heads * mixer.head_dim * element_bytes(dtype)
-            total += group.count * (row.latency_s + size / row.bandwidth_bytes_per_s)
-    return total
+            size = batch * tokens * 2 * mixer.kv_heads * mixer.head_dim * element_bytes(model.dtype)
+            read += group.count * size
+    assert row is not None
+    inputs = {
+        "layers": float(model.layers),
+        "latency_s": row.latency_s,
+        "bytes": read,
+        "bandwidth_bytes_per_s": row.bandwidth_bytes_per_s,
+    }
+    value = model.layers * row.latency_s + read / row.bandwidth_bytes_per_s
+    return _figure("layers * latency_s + bytes / bandwidth_bytes_per_s", value, inputs)
 
 
 def _row(measured: CalibrateResult, mixer: Attention, dtype: str, page_size: int) -> AttentionRow:
@@ -155,16 +215,20 @@ def _row(measured: CalibrateResult, mixer: Attention, dtype: str, page_size: int
     for row in measured.attention_rows:
         if (row.dtype, row.group, row.head_dim, row.page_size) == wanted:
             return row
-    raise KvcalcError(f"the calibration has no attention for {wanted}", hint="run calibrates what it lacks")
+    raise KvcalcError(f"the calibration has no attention for {wanted}", hint="run measures what it lacks")
 
 
-def _overhead(
-    operators: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int, dtype: str
-) -> float:
-    row: GlueRow = next(row for row in measured.glue_rows if row.dtype == dtype)
-    total = row.step_s + row.layer_s * model.layers
+def _overhead(operators: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int) -> Figure:
+    row = next(row for row in measured.glue_rows if row.dtype == model.dtype)
+    inputs = {"step_s": row.step_s, "layers": float(model.layers), "layer_s": row.layer_s}
+    formula, value = "step_s + layers * layer_s", row.step_s + model.layers * row.layer_s
     if row.bandwidth_bytes_per_s:
-        total += sum(one.count * float(one.bytes) for one in operators) / row.bandwidth_bytes_per_s
+        moved = sum(one.count * float(one.bytes) for one in operators if one.kind in ("elementwise", "embedding"))
+        inputs |= {"bytes": moved, "bandwidth_bytes_per_s": row.bandwidth_bytes_per_s}
+        formula, value = formula + " + bytes / bandwidth_bytes_per_s", value + moved / row.bandwidth_bytes_per_s
     if row.sampler_bandwidth_bytes_per_s:
-        total += batch * model.vocab * element_bytes(dtype) / row.sampler_bandwidth_bytes_per_s
-    return total
+        logits = batch * model.vocab * float(element_bytes(model.dtype))
+        inputs |= {"logit_bytes": logits, "sampler_bytes_per_s": row.sampler_bandwidth_bytes_per_s}
+        formula += " + logit_bytes / sampler_bytes_per_s"
+        value += logits / row.sampler_bandwidth_bytes_per_s
+    return _figure(formula, value, inputs)

@@ -35,7 +35,7 @@ def command(model: ModelArgument, flags: Flags) -> int:
 
     \b
       kvcalc run smollm2-135m
-      kvcalc run llama-3-8b --layers 2 --device cpu --batch 1 --batch 32 --context 2k
+      kvcalc run llama-3-8b --layers 2 --batch 1 --batch 32 --context 2k
       kvcalc run ./Llama-3.2-1B --weights ./Llama-3.2-1B --prompt 128000,791,6864
     """
     output = Output(flags)

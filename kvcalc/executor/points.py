@@ -42,7 +42,6 @@ class Predictor:
             self.calibration,
             batch=batch,
             context=context,
-            dtype=model.dtype,
             page_size=self.page_size,
         )
 

@@ -78,7 +78,8 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         asked.progress("correctness", 0.3)
         correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics)
         generated = _generate(weights, numerics, asked) if asked.prompts else ()
-        points, memories = _points(bench, weights, numerics, heads, at, asked)
+        todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
+        points, memories = _points(bench, weights, numerics, heads, at, todo, asked)
     result = RunResult(
         model=model.name,
         device=asked.device.name,
@@ -103,6 +104,7 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         result=result,
         assumptions=(*model.assumptions, *_assumptions(asked, sheet)),
         sources=(*model.sources, *ceilings.sources.values(), *(sheet.sources.values() if sheet else ())),
+        figures=tuple(term.figure for where in todo for term in at.terms(cut, *where).values()),
         warnings=tuple(_warnings(result, calibration, memories)),
     )
 
@@ -171,13 +173,18 @@ def _generate(weights: Weights, numerics: Numerics, asked: Asked) -> tuple[Gener
 
 
 def _points(
-    bench: Bench, weights: Weights, numerics: Numerics, heads: Heads, at: Predictor, asked: Asked
+    bench: Bench,
+    weights: Weights,
+    numerics: Numerics,
+    heads: Heads,
+    at: Predictor,
+    todo: list[tuple[int, int]],
+    asked: Asked,
 ) -> tuple[list[RunPoint], list[Memory]]:
     reading = Reading(bench)
     row = find_attention(at.calibration, heads)
     points: list[RunPoint] = []
     memories: list[Memory] = []
-    todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
     for index, (batch, context) in enumerate(todo):
         asked.progress(f"batch {batch}, context {context}", 0.35 + 0.65 * index / len(todo))
         contexts = contexts_of(batch, context, asked.ragged)

@@ -26,6 +26,8 @@ RESULTS = {
     "models": ("ModelsResult", "ModelResult"),
     "gpus": ("GpusResult", "GpuResult"),
     "diagnose": ("DiagnoseResult",),
+    "calibrate": ("CalibrateResult",),
+    "run": ("RunResult",),
 }
 
 
