@@ -2,6 +2,7 @@
 
 from datetime import date
 from functools import cached_property
+from typing import NamedTuple
 
 from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.catalog.kernels import load_kernels
@@ -13,7 +14,7 @@ from kvcalc.engines.capacity import Capacity, length_of
 from kvcalc.engines.memory import memory_before_cache
 from kvcalc.engines.memory_budget import MemoryBudget
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec, Price
 from kvcalc.specs.model import ModelSpec, MoeMlp
@@ -26,7 +27,7 @@ from kvcalc.units import format_bytes, format_count
 NO_LIMIT_CONTEXT = 8192  # for a model without a maximum, when nothing is said
 
 
-class OperatingPoint(Frozen):
+class OperatingPoint(NamedTuple):
     """Where the figures are evaluated. `context` is the longest that a sequence gets, `mean_context` its average."""
 
     batch: int | None  # None: nothing fits, or the pool is not predicted

@@ -4,7 +4,7 @@
 compare passes with each other. Quantities may be arrays: a whole chunked prefill is one call.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.lesson import lesson_terms
@@ -127,7 +127,7 @@ def _estimate(deployed: Deployed, step: Step, operators: tuple[Operator, ...]) -
     elif _none(step.decode):
         value, kind = first_token_time(sums, machine.profile), "ttft-alone"
     else:
-        plain = operators_of_pass(deployed, replace(step, prompts=0, tokens=0, start=0))
+        plain = operators_of_pass(deployed, step._replace(prompts=0, tokens=0, start=0))
         value = _carried(deployed, step, kernel_sums(plain, machine), sums)
     found = ranged(value, spread(kind), machine)
     return found.value, found.low, found.high

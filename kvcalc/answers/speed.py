@@ -3,8 +3,7 @@
 A batch may be a NumPy array: then every quantity of the point is one, and a whole curve is computed at once.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.lesson import lesson_terms
@@ -22,8 +21,7 @@ from kvcalc.timing.roofline import bound as roofline
 from kvcalc.timing.roofline import operator_bound_total
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """Bytes, FLOPs and times are of one GPU."""
 
     deployed: Deployed

@@ -37,11 +37,17 @@ def load_kernels(gpu: GpuSpec, engine: str | None = None) -> Kernels:
         KvcalcError: a data file is malformed.
     """
     of_engine = similar(gpu, engine) if engine else None
-    own = None if of_engine else _file(gpu.name)
-    other = of_engine or similar(gpu)
-    chain = [gpu.kernels, own, _file(other) if other and other != gpu.name else None, _file(GENERIC)]
-    like = None if gpu.kernels or own or of_engine else other or GENERIC
-    return _merged([one for one in chain if one is not None]).model_copy(update={"like": like})
+    known = _chain(None if of_engine else gpu.name, of_engine or similar(gpu))
+    return known if gpu.kernels is None else _merged([gpu.kernels, known]).model_copy(update={"like": None})
+
+
+@cache
+def _chain(own: str | None, other: str | None) -> Kernels:
+    """A GPU's own file, completed by that of the one that it is like, and by the generic rows."""
+    mine = None if own is None else _file(own)
+    files = [mine, _file(other) if other and other != own else None, _file(GENERIC)]
+    like = None if mine or own is None else other or GENERIC
+    return _merged([one for one in files if one is not None]).model_copy(update={"like": like})
 
 
 @cache
@@ -104,4 +110,5 @@ def _whatever(row: Measured, keys: tuple[str, ...]) -> tuple[object, ...]:
 def forget_files() -> None:
     """Read the data files anew: they were written since."""
     _file.cache_clear()
+    _chain.cache_clear()
     _classes.cache_clear()

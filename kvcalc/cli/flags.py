@@ -2,12 +2,10 @@
 and a budget file mean the same.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """One flag: the field it fills, its spellings, and its line of help."""
 
     field: str

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
@@ -92,7 +91,7 @@ def takes(
     another's in this command.
     """
     lines = says or {}
-    flags = [replace(flag, help=lines.get(flag.field, flag.help)) for group in groups for flag in group]
+    flags = [flag._replace(help=lines.get(flag.field, flag.help)) for group in groups for flag in group]
     return lambda function: Command(function, flags, repeated)
 
 

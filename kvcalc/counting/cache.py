@@ -7,9 +7,9 @@ layer that reads another layer's cache has nothing. Engines round this (blocks, 
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import DTYPE_ALIASES, ELEMENT_BITS
 from kvcalc.specs.model import (
@@ -36,7 +36,7 @@ _CACHE_BYTES = {
 }  # fmt: skip
 
 
-class CacheGroup(Frozen):
+class CacheGroup(NamedTuple):
     """Layers whose cache grows alike. Bytes are of all `layers` together, for one sequence, on one GPU."""
 
     kind: str  # full | sliding | chunked | latent | compressed | cross | or a recurrent family
@@ -58,7 +58,7 @@ class CacheGroup(Frozen):
         return self.fixed_bytes + whole + (self.bytes_per_token - self.index_bytes_per_token) * limit
 
 
-class CacheProfile(Frozen):
+class CacheProfile(NamedTuple):
     """The one thing the rest of the program sees of a model's cache."""
 
     groups: tuple[CacheGroup, ...]
@@ -136,18 +136,16 @@ def cache_profile(
             key = (one.kind, one.window, one.read_limit, one.bytes_per_token, one.fixed_bytes)
             seen = merged.get(key)
             layers_now = count + (seen.layers if seen else 0)
-            merged[key] = one.model_copy(update={"layers": layers_now})
+            merged[key] = one._replace(layers=layers_now)
     return CacheProfile(groups=tuple(_times(group) for group in merged.values()))
 
 
 def _times(group: CacheGroup) -> CacheGroup:
     """From one layer's bytes to all layers'."""
-    return group.model_copy(
-        update={
-            "bytes_per_token": _whole(group.bytes_per_token * group.layers),
-            "index_bytes_per_token": _whole(group.index_bytes_per_token * group.layers),
-            "fixed_bytes": group.fixed_bytes * group.layers,
-        }
+    return group._replace(
+        bytes_per_token=_whole(group.bytes_per_token * group.layers),
+        index_bytes_per_token=_whole(group.index_bytes_per_token * group.layers),
+        fixed_bytes=group.fixed_bytes * group.layers,
     )
 
 
@@ -207,7 +205,7 @@ def _compressed(mixer: CompressedAttention, size: float) -> list[CacheGroup]:
         per_token = mixer.head_dim * size / mixer.ratio + index
         limit = mixer.indexer.top_k * mixer.ratio if mixer.indexer else None
         history = _growing("compressed", per_token, None, index, limit)
-        found.append(history.model_copy(update={"fixed_bytes": mixer.state_elements * 4}))
+        found.append(history._replace(fixed_bytes=mixer.state_elements * 4))
     return found
 
 

@@ -5,17 +5,18 @@ norms, routers, latents' down-projections, indexers, and keys and values beyond 
 parallelism deals whole experts to the ranks of all replicas; pipeline parallelism deals layers to stages.
 """
 
+from typing import NamedTuple
+
 from kvcalc.counting.expert_kernels import USUAL, ExpertKernels, kept_bytes, padded_shape
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.rounding import VOCAB_MULTIPLE, ceil_div, round_up
 from kvcalc.counting.weights import matrix_bytes
-from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import PLAIN, WeightFormat
 from kvcalc.specs.model import LayerGroup, ModelSpec, MoeMlp, Tensor
 
 
-class RankWeights(Frozen):
+class RankWeights(NamedTuple):
     """Weight bytes of one rank, by pipeline stage."""
 
     stages: tuple[int, ...]

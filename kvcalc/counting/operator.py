@@ -1,7 +1,7 @@
 """Operator: one kernel of a step with its bytes and FLOPs; Step: who is in the step."""
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, is_array
 from kvcalc.formulas.step import experts_touched
@@ -12,8 +12,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Sequences that decode and tokens of prompts that pass through the model together."""
 
     decode: Quantity = 0  # sequences
@@ -46,15 +45,14 @@ class Step:
         if parts == 1:
             return self
         some = greatest(self.decode / parts, 1) if _present(self.decode) else self.decode
-        return replace(self, decode=some)
+        return self._replace(decode=some)
 
 
 def _present(value: Quantity) -> bool:
     return is_array(value) or value > 0
 
 
-@dataclass(frozen=True, slots=True)
-class ExpertLoad:
+class ExpertLoad(NamedTuple):
     """What decides how many experts a step touches, on one GPU of an expert-parallel group of `ranks`."""
 
     experts: int

@@ -1,7 +1,5 @@
 """The working behind a page's figures: formula, values, source."""
 
-from dataclasses import replace
-
 from kvcalc.render.page import Page, Text, sources
 from kvcalc.reports.base import Figure, Report
 
@@ -11,7 +9,7 @@ def with_working(page: Page, report: Report) -> Page:
     blocks = [Text(lines=_lines(figure), title=figure.name) for figure in report.figures]
     if report.sources and not any(block.title == "Sources" for block in page.blocks):
         blocks.append(sources(report))
-    return replace(page, blocks=(*page.blocks, *blocks))
+    return page._replace(blocks=(*page.blocks, *blocks))
 
 
 def _lines(figure: Figure) -> tuple[str, ...]:

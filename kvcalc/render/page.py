@@ -1,12 +1,11 @@
 """A page: what a report shows and in which order, before any format. Pages hold text; they compute nothing."""
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kvcalc.reports.base import Report
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Columns of text. The first column is aligned left, the others right unless they are in `left`."""
 
     columns: tuple[str, ...]
@@ -15,32 +14,28 @@ class Table:
     left: frozenset[int] = frozenset({0})
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """Names and values, one a line, with an optional remark."""
 
     rows: tuple[tuple[str, str, str], ...]
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Bars:
+class Bars(NamedTuple):
     """Labelled bars: (label, share of the full width, text at the end)."""
 
     rows: tuple[tuple[str, float, str], ...]
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """Sentences, one a line."""
 
     lines: tuple[str, ...]
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """One line of a plot."""
 
     label: str
@@ -49,8 +44,7 @@ class Series:
     marks: tuple[str, ...] = ()  # what each point stands for: its batch
 
 
-@dataclass(frozen=True)
-class Plot:
+class Plot(NamedTuple):
     """Lines in one frame."""
 
     series: tuple[Series, ...]
@@ -64,15 +58,14 @@ class Plot:
 Block = Plot | Table | Facts | Bars | Text
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """One answer, ready for a format."""
 
     title: str
     blocks: tuple[Block, ...]
     verdict: str = ""  # a word or two beside the title: "fits"
     good: bool | None = None  # colours the verdict
-    notes: tuple[str, ...] = field(default=())  # assumptions, at the end
+    notes: tuple[str, ...] = ()  # assumptions, at the end
 
 
 def sources(report: Report) -> Text:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.operator import Operator
@@ -12,8 +13,7 @@ from kvcalc.timing.ranges import Spread, spread
 from kvcalc.timing.roofline import LINKED
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorTime:
+class OperatorTime(NamedTuple):
     """What all calls of one operator take: launches and pipelines filling, and work at the achieved rates."""
 
     operator: Operator
@@ -61,8 +61,7 @@ class KernelSums:
         return profile.kernel_factor * (own + profile.link_factor * links)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """Seconds of one step; about 80 % of measurements of unseen deployments fall between low and high."""
 
     value: Quantity

@@ -1,7 +1,7 @@
 """The time of one operator on one GPU: its formula, with the constants that were measured for its kind."""
 
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from kvcalc.counting.arrays import Quantity, least
 from kvcalc.counting.operator import Operator
@@ -39,8 +39,7 @@ QUANTIZES = {"mxfp4-a8": "mxfp8"}  # kernels that take narrower activations than
 WEIGHT_ONLY_4 = "mxfp4"  # four-bit experts that are widened were measured in this format alone
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """What operators run on: the data sheet, its measured kernels, and the engine that launches them."""
 
     gpu: GpuSpec

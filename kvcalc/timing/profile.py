@@ -4,18 +4,16 @@ A profile belongs to an engine, a span of versions and at most a vendor of GPUs;
 """
 
 import tomllib
-from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 FILE = Path(__file__).with_name("engines.toml")
 OWN = ("vendor", "points", "cells", "error", "note")  # never taken from another profile
 DEFAULT = "serving"  # what an engine without a profile of its own is taken for
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(NamedTuple):
     """Constants of an engine and span of versions. Times in seconds, factors multiply kernel times."""
 
     name: str
@@ -71,8 +69,7 @@ def resolved(tables: list[dict[str, Any]]) -> tuple[Profile, ...]:
     for table in tables:
         inherited = {key: value for key, value in by_name.get(table.get("like", ""), {}).items() if key not in OWN}
         by_name[table["name"]] = inherited | {key: value for key, value in table.items() if key != "like"}
-    known = {field.name for field in fields(Profile)}
-    return tuple(Profile(**{key: value for key, value in table.items() if key in known}) for table in by_name.values())
+    return tuple(Profile(**table) for table in by_name.values())
 
 
 def profile_for(engine: str, version: str | None = None, vendor: str | None = None) -> Profile:

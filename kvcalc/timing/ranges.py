@@ -5,9 +5,9 @@ many cells and which coverage.
 """
 
 import tomllib
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError
 
@@ -15,8 +15,7 @@ FILE = Path(__file__).with_name("ranges.toml")
 UNMEASURED_LOW, UNMEASURED_HIGH = 0.93, 1.15  # a judgement: constants of other GPUs err up to twice as far
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """low and high of about 80 % of measured times, as shares of the estimate."""
 
     kind: str
@@ -28,7 +27,7 @@ class Spread:
 
     def on_unmeasured_gpu(self) -> "Spread":
         """Wider, for constants that other GPUs lent."""
-        return replace(self, low=self.low * UNMEASURED_LOW, high=self.high * UNMEASURED_HIGH)
+        return self._replace(low=self.low * UNMEASURED_LOW, high=self.high * UNMEASURED_HIGH)
 
 
 @cache

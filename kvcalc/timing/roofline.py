@@ -7,8 +7,7 @@ The first assumes that all reading overlaps all computing, the second that opera
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest
 from kvcalc.counting.operator import Operator
@@ -19,8 +18,7 @@ Limit = Literal["memory", "compute", "link"]
 LINKED = ("all_reduce", "all_to_all", "send")
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """Bytes and FLOPs of one GPU in one step, and the times that they cannot go below."""
 
     weight_bytes: Quantity

@@ -11,8 +11,8 @@ TTFT + (O - 1) · TPOT = N · prefill + O · step, whatever F is.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.operators import decode_step, mixed_step, prefill_step
@@ -35,8 +35,7 @@ BATCHED_TOKENS = 8192  # prompt tokens that a step carries at most; from 2,048 u
 LARGEST_BATCH = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Steady:
+class Steady(NamedTuple):
     """Serving figures of one data-parallel replica at a concurrency; of a range, where measured ones fall."""
 
     ttft_alone_s: Estimate  # nobody else in the engine

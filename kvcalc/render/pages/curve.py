@@ -1,6 +1,5 @@
 """What `kvcalc curve` shows."""
 
-from dataclasses import replace
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Plot, Series, Table, Text, assumed
@@ -12,7 +11,7 @@ def page(report: CurveReport) -> Page:
     result = report.result
     blocks: list[Block] = [_table(result.points)]
     if len(result.points) > 1:
-        blocks.insert(0, replace(plot(report), title=""))
+        blocks.insert(0, plot(report)._replace(title=""))
     if result.tpot_target_s is not None:
         blocks.append(_under(report))
     return Page(
