@@ -6,13 +6,15 @@ from functools import cache
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.gathered import Name, gathered
+from kvcalc.answers.passes import timed
 from kvcalc.answers.question import Loader, Question, ask
 from kvcalc.answers.size import size
 from kvcalc.catalog.models import load_model
+from kvcalc.counting.operator import Step
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.base import engine_name
+from kvcalc.reports.base import Range, engine_name
 from kvcalc.reports.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
-from kvcalc.reports.size import SizeReport, SizeResult
+from kvcalc.reports.size import SizeResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.budget import Budget, Entry, Limits
 from kvcalc.units import GIB
@@ -39,12 +41,16 @@ def check(budget: Budget) -> CheckReport:
 
 def _checked(entry: Entry, load: Loader, assumptions: list[tuple[Name, tuple[Assumption, ...]]]) -> CheckedDeployment:
     try:
-        report = size(_question(entry, load), with_advice=False, strict=True)
-        results = tuple(_limit(name, want, report, entry.limits) for name, want in entry.limits.given.items())
+        question = _question(entry, load)
+        report = size(question, with_advice=False, strict=True)
+        result = report.result
+        results = tuple(
+            _limit(name, want, _judged(name, question, result, entry.limits))
+            for name, want in entry.limits.given.items()
+        )
     except KvcalcError as error:
         raise KvcalcError(f"{entry.place}: {error.message}", hint=error.hint) from error
-    assumptions.append(({"deployment": entry.name}, report.assumptions))
-    result = report.result
+    assumptions.append(({"deployment": entry.name}, (*report.assumptions, *_prompt_assumed(entry, question, result))))
     passed = all(one.passed for one in results)
     return CheckedDeployment(
         name=entry.name,
@@ -74,8 +80,11 @@ def _header(entry: Entry, result: SizeResult) -> str:
     return f"{entry.name}: {result.model} on {result.gpus} × {result.gpu}, {engine_name(result.engine)}"
 
 
-def _limit(name: str, want: float | bool, report: SizeReport, limits: Limits) -> LimitResult:
-    have, way, judged_on = FIGURES[name](report.result, limits)
+Judged = tuple[float | bool | None, str, str]
+
+
+def _limit(name: str, want: float | bool, judged: Judged) -> LimitResult:
+    have, way, judged_on = judged
     if have == UNLIMITED:
         return LimitResult(name=name, want=want, have=None, passed=True, judged_on="no limit")
     if have is None:
@@ -90,7 +99,8 @@ def _limit(name: str, want: float | bool, report: SizeReport, limits: Limits) ->
     return LimitResult(name=name, want=want, have=have, passed=passed, miss=miss, judged_on=judged_on)
 
 
-Judged = tuple[float | bool | None, str, str]
+def _judged(name: str, question: Question, result: SizeResult, limits: Limits) -> Judged:
+    return _ttft(question, result, limits) if name == "max-ttft" else FIGURES[name](result, limits)
 
 
 def _time(result: SizeResult, limits: Limits, figure: str, way: str) -> Judged:
@@ -100,7 +110,10 @@ def _time(result: SizeResult, limits: Limits, figure: str, way: str) -> Judged:
     if limits.judge == "bound":
         value = None if result.bound is None else getattr(result.bound, figure)
         return value, way, "bound"
-    estimate = None if result.estimate is None else getattr(result.estimate, figure)
+    return _estimated(None if result.estimate is None else getattr(result.estimate, figure), limits, way)
+
+
+def _estimated(estimate: Range | None, limits: Limits, way: str) -> Judged:
     if estimate is None:
         raise KvcalcError(
             "there is no estimate to judge a limit on time or cost by", hint='set judge = "bound" in the limits'
@@ -111,17 +124,22 @@ def _time(result: SizeResult, limits: Limits, figure: str, way: str) -> Judged:
     return worse, way, "estimate's high" if way == AT_MOST else "estimate's low"
 
 
-def _ttft(result: SizeResult, limits: Limits) -> Judged:
+def _ttft(question: Question, result: SizeResult, limits: Limits) -> Judged:
     """At the concurrency if the file gives one, else of a prompt that has the engine to itself."""
-    serving = result.serving
     if result.batch is None:
         return None, AT_MOST, "nothing fits"
-    if serving is None:
-        raise KvcalcError("max-ttft needs the lengths of a request", hint="add input-len and output-len")
-    if limits.judge == "bound":
-        return serving.ttft_alone_bound_s, AT_MOST, "bound"
-    range_ = serving.ttft_s if serving.concurrency_given else serving.ttft_alone_s
-    return (range_.value, AT_MOST, "estimate") if limits.judge == "value" else (range_.high, AT_MOST, "estimate's high")
+    serving = result.serving
+    if serving is not None and serving.concurrency_given and limits.judge != "bound":
+        return _estimated(serving.ttft_s, limits, AT_MOST)
+    prompt = timed(Deployed(question), Step(prompts=1, tokens=question.workload.input_len or result.context))
+    return (prompt.bound_s, AT_MOST, "bound") if limits.judge == "bound" else _estimated(prompt.range, limits, AT_MOST)
+
+
+def _prompt_assumed(entry: Entry, question: Question, result: SizeResult) -> tuple[Assumption, ...]:
+    if entry.limits.max_ttft is None or question.workload.input_len is not None:
+        return ()
+    why = "no input-len was given: max-ttft is judged on a prompt as long as the context"
+    return (Assumption(name="input_len", value=result.context, why=why),)
 
 
 # How each limit is judged: its figure, and whether the figure must be at least or at most the limit.
@@ -133,7 +151,6 @@ FIGURES: dict[str, Callable[[SizeResult, Limits], Judged]] = {
     "max-weight-gib": lambda r, _: (r.weight_bytes_per_gpu / GIB, AT_MOST, ""),
     "max-kv-bytes-per-token": lambda r, _: (r.kv_cache_bytes_per_token, AT_MOST, ""),
     "max-tpot": lambda r, limits: _time(r, limits, "step_time_s", AT_MOST),
-    "max-ttft": _ttft,
     "min-tokens-per-second": lambda r, limits: _time(r, limits, "output_tokens_per_s", AT_LEAST),
     "max-usd-per-mtok": lambda r, limits: _time(r, limits, "usd_per_million_output_tokens", AT_MOST),
     "max-gpus": lambda r, _: (r.gpus, AT_MOST, ""),

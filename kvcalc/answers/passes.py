@@ -15,6 +15,7 @@ from kvcalc.counting.operators import step_operators
 from kvcalc.counting.params import total_parameters
 from kvcalc.formulas.prefill import mixed_step_bytes, prefill_flops
 from kvcalc.formulas.step import compute_time, memory_time
+from kvcalc.reports.base import Range
 from kvcalc.specs.model import MoeMlp
 from kvcalc.timing.estimate import (
     KernelSums,
@@ -53,6 +54,13 @@ class Pass:
     def time_s(self) -> Quantity:
         """The estimate where there is one, else the bound."""
         return self.bound_s if self.estimate_s is None else self.estimate_s
+
+    @property
+    def range(self) -> Range | None:
+        """The estimate of one pass with its ends."""
+        if self.estimate_s is None:
+            return None
+        return Range(value=self.estimate_s, low=self.low_s, high=self.high_s)
 
 
 def timed(deployed: Deployed, step: Step, compute_efficiency: float = 1.0) -> Pass:

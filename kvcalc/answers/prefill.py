@@ -23,7 +23,7 @@ from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.counting.operator import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import prefill as formulas
-from kvcalc.reports.base import Figure, Range
+from kvcalc.reports.base import Figure
 from kvcalc.reports.prefill import Disaggregation, PrefillReport, PrefillResult, Spike, Term, Transfer
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.deployment import Bytes, Tokens, number, size, tokens
@@ -83,7 +83,7 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
         compute_time_s=alone.compute_time_s,
         bound_s=alone.bound_s,
         operator_bound_s=alone.operator_bound_s,
-        estimate_s=_range(alone),
+        estimate_s=alone.range,
         ttft_terms=_terms(deployed, beside, alone),
         decode_step_s=decode.time_s,
         free_chunk_tokens=free,
@@ -117,12 +117,6 @@ def _default_chunk(deployed: Deployed, batch: int) -> int:
             hint="raise --max-num-batched-tokens, lower --batch, or give --chunk",
         )
     return budget - batch
-
-
-def _range(one: Pass) -> Range | None:
-    if one.estimate_s is None:
-        return None
-    return Range(value=one.estimate_s, low=one.low_s, high=one.high_s)
 
 
 def _terms(deployed: Deployed, beside: Beside, alone: Pass) -> tuple[Term, ...]:

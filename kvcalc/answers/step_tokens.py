@@ -16,7 +16,7 @@ from kvcalc.answers.step_parts import intensity, operator_rows
 from kvcalc.counting.operator import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul, step
-from kvcalc.reports.base import Figure, Range
+from kvcalc.reports.base import Figure
 from kvcalc.reports.step import StepReport, StepResult
 from kvcalc.timing.estimate import assumptions as timing_assumptions
 from kvcalc.timing.estimate import operator_times
@@ -55,7 +55,7 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         bound_s=at.bound_s,
         limit="memory" if at.memory_time_s >= at.compute_time_s else "compute",
         operator_bound_s=at.operator_bound_s,
-        estimate_s=None if at.estimate_s is None else Range(value=at.estimate_s, low=at.low_s, high=at.high_s),
+        estimate_s=at.range,
         output_tokens_per_s=rows / at.bound_s,
         operators=operator_rows(deployed, operators, times),
         matmul_thresholds=thresholds(deployed.model, ridge),

@@ -101,7 +101,6 @@ ACCIDENTS = {
     "two of one name": HEAD + CHAT + FITS + CHAT + FITS,
     "context above the maximum": HEAD + CHAT + 'context = "16K"\n' + FITS,
     "cost without a price": HEAD + CHAT.replace("price = 2.50\n", "") + "[deployment.limit]\nmax-usd-per-mtok = 1\n",
-    "time to first token without lengths": HEAD + CHAT + '[deployment.limit]\nmax-ttft = "1s"\n',
     "a limit that is no number": HEAD + CHAT + '[deployment.limit]\nmin-batch = "many"\n',
     "a limit of zero": HEAD + CHAT + "[deployment.limit]\nmin-batch = 0\n",
     "a negative limit": HEAD + CHAT + "[deployment.limit]\nmax-weight-gib = -1\n",
@@ -146,6 +145,33 @@ def test_limits_are_judged_on_the_worse_end(cli: Cli, tmp_path: Path) -> None:  
     strict = f"{HEAD}{CHAT}[deployment.limit]\nmax-tpot = {between}\n"
     assert cli("check", budget(tmp_path, strict)).code == 1
     assert cli("check", budget(tmp_path, strict + 'judge = "value"\n')).code == 0
+
+
+@pytest.mark.parametrize("judge, key", [("high", "estimate_s"), ("value", "estimate_s"), ("bound", "bound_s")])
+@pytest.mark.parametrize("prompt", [None, 3000])
+def test_a_time_to_first_token_is_that_of_prefill(
+    cli: Cli,  # noqa: F811
+    tmp_path: Path,
+    judge: str,
+    key: str,
+    prompt: int | None,
+) -> None:
+    """Without input-len, of a prompt as long as the context: nothing passes for want of a length."""
+    length = "" if prompt is None else f"input-len = {prompt}\n"
+    limits = f'[deployment.limit]\nmax-ttft = "20s"\njudge = "{judge}"\n'
+    ran = cli("check --json", budget(tmp_path, HEAD + CHAT + length + limits))
+    figure = cli(f"prefill llama-3-8b --gpu h100-sxm --max-model-len 8K --isl {prompt or 8192} --json").result[key]
+    assert ran.result["deployments"][0]["limits"][0]["have"] == pytest.approx(
+        figure if judge == "bound" else figure[judge]
+    )
+    assert ("input_len" in [one["name"] for one in ran.json["assumptions"]]) == (prompt is None)
+
+
+def test_the_bound_on_a_first_token_needs_no_estimate(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """ML Systems lesson 12, section 4, step 5: 34 ms for 2,048 tokens."""
+    text = HEAD + CHAT + 'engine = "ideal"\ninput-len = 2048\n[deployment.limit]\njudge = "bound"\nmax-ttft = '
+    assert cli("check", budget(tmp_path, text + '"35ms"\n')).code == 0
+    assert cli("check", budget(tmp_path, text + '"33ms"\n')).code == 1
 
 
 def test_github_points_at_the_deployment(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
