@@ -1,16 +1,13 @@
 """`kvcalc diagnose`: a start-up log, where the memory went, whether that agrees with the prediction, what to change."""
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
-from kvcalc.answers.advice import advice
-from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.engine_words import in_engine_words
+from kvcalc.answers.log_advice import log_advice
 from kvcalc.answers.log_agreement import agreement, length_of
 from kvcalc.answers.log_memory import measured_pool, memory_lines
 from kvcalc.answers.logged import Logged, logged
-from kvcalc.answers.refused import explained, refusal_advice
+from kvcalc.answers.refused import explained
 from kvcalc.engines import capacity, loaded_weight_bytes
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs import read_log
@@ -20,8 +17,7 @@ from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
 from kvcalc.engines.memory_settings import Observed
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.diagnose import DiagnoseReport, DiagnoseResult, Evidence
-from kvcalc.reports.size import Advice
-from kvcalc.units import format_bytes, format_count
+from kvcalc.specs.base import Assumption
 
 
 def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) -> DiagnoseReport:
@@ -36,8 +32,10 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
     """
     facts = read_log(lines)
     specs = logged(facts, flags or {})
-    budget = _budget(facts, specs)
+    weights = _weights(specs)
+    budget = _budget(facts, specs, weights)
     held = _capacity(facts, specs)
+    memory = memory_lines(facts, budget, weights if _same_file(specs) else None)
     result = DiagnoseResult(
         engine=specs.deployment.engine,
         version=facts.version,
@@ -46,11 +44,11 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
         started=not facts.refusals,
         log=_log(facts),
         predicted=_predicted(facts, budget, held),
-        memory=memory_lines(facts, budget),
-        agreement=agreement(facts, budget, held),
-        refusals=explained(facts, specs.deployment, held),
+        memory=memory,
+        agreement=agreement(facts, memory, held),
+        refusals=explained(facts, specs, held, budget),
         missing=specs.missing,
-        advice=_advice(facts, specs, held),
+        advice=log_advice(facts, specs, held, budget),
         evidence=tuple(Evidence(**line.model_dump()) for line in facts.lines),
     )
     return DiagnoseReport(
@@ -60,7 +58,7 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
             **specs.deployment.model_dump(mode="json"),
         },
         result=result,
-        assumptions=(*specs.assumptions, *(budget.assumptions if budget else ())),
+        assumptions=(*specs.assumptions, *(budget.assumptions if budget else ()), *_other_file(facts, specs)),
         sources=(*(specs.model.sources if specs.model else ()),),
         warnings=(*_restarts(facts), *(budget.warnings if budget else ())),
     )
@@ -70,8 +68,26 @@ def _restarts(facts: LogFacts) -> tuple[str, ...]:
     return (f"the text holds {facts.starts} starts: the last that says anything of memory counts",) * (facts.starts > 1)
 
 
-def _budget(facts: LogFacts, specs: Logged) -> MemoryBudget | None:
-    if specs.model is None or specs.gpu is None:
+def _weights(specs: Logged) -> int | None:
+    return None if specs.model is None else loaded_weight_bytes(specs.model, specs.deployment, specs.gpu)
+
+
+def _same_file(specs: Logged) -> bool:
+    """A GGUF stores each tensor in a type of its own: only the file itself says what llama.cpp loads."""
+    return specs.deployment.engine != "llamacpp" or (
+        specs.model is not None and specs.model.weight_file_bytes is not None
+    )
+
+
+def _other_file(facts: LogFacts, specs: Logged) -> tuple[Assumption, ...]:
+    if _same_file(specs) or specs.model is None or facts.weights_bytes is None:
+        return ()
+    why = "the types of the file's tensors are not known here: give the .gguf with --model to compare the weights"
+    return (Assumption(name="weights", value=None, why=why),)
+
+
+def _budget(facts: LogFacts, specs: Logged, weights: int | None) -> MemoryBudget | None:
+    if specs.model is None or specs.gpu is None or weights is None:
         return None
     observed = Observed.model_validate(
         {
@@ -79,7 +95,6 @@ def _budget(facts: LogFacts, specs: Logged) -> MemoryBudget | None:
             "sampler": "fused" if facts.sampler else None,
         }
     )
-    weights = loaded_weight_bytes(specs.model, specs.deployment, specs.gpu)
     return memory_before_cache(specs.model, specs.gpu, specs.deployment, weights, observed)
 
 
@@ -128,33 +143,3 @@ def _predicted(facts: LogFacts, budget: MemoryBudget | None, held: Capacity | No
             "estimated_max_len": held.estimated_max_model_len(length) if length else None,
         }
     return found
-
-
-def _advice(facts: LogFacts, specs: Logged, held: Capacity | None) -> tuple[Advice, ...]:
-    """What the refusal says, then what the whole calculation says about the measured pool."""
-    found = list(refusal_advice(facts, held))
-    question = specs.question
-    if specs.deployment.engine == "llamacpp":
-        found += _room(facts, specs)
-    elif question is not None:
-        deployed = Deployed(question)
-        with suppress(KvcalcError):  # without a capacity rule for this model, the log's own advice stands alone
-            found += advice(deployed, deployed.operating_point(), measured_pool=measured_pool(facts))
-    found = [in_engine_words(one, specs.deployment.engine) for one in found]
-    first: dict[str, Advice] = {}
-    for one in found:
-        first.setdefault(one.change.split()[0], one)  # the engine's own figure wins over the calculated one
-    return tuple(first.values())
-
-
-def _room(facts: LogFacts, specs: Logged) -> list[Advice]:
-    """llama.cpp: the longest n_ctx that what is free besides weights and buffers could hold."""
-    if specs.model is None or None in (facts.free_bytes, facts.weights_bytes, facts.activation_bytes):
-        return []
-    left = (facts.free_bytes or 0) - (facts.weights_bytes or 0) - (facts.activation_bytes or 0)
-    longest_asked = specs.model.max_context
-    if left <= 0 or longest_asked is None:
-        return []
-    longest = capacity(specs.model, specs.deployment, left).estimated_max_model_len(longest_asked)
-    effect = f"n_ctx up to {format_count(longest)} fits in the {format_bytes(left)} beside weights and buffers"
-    return [Advice(change=f"-c {longest}", effect=effect, goal="batch")] if longest else []

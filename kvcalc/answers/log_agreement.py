@@ -1,9 +1,10 @@
 """A log's figures against the predicted ones: memory from config and flags, capacity from the log's own pool."""
 
-from kvcalc.answers.log_memory import PRINTED, memory_lines
+from collections.abc import Sequence
+
+from kvcalc.answers.log_memory import PRINTED
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs_facts import LogFacts
-from kvcalc.engines.memory_budget import MemoryBudget
 from kvcalc.reports.diagnose import Compared, MemoryLine
 
 ROUNDING = 0.012  # of a figure that follows from another figure of two decimals
@@ -16,11 +17,11 @@ def length_of(facts: LogFacts) -> int | None:
     return length if isinstance(length, int) and length > 0 else None
 
 
-def agreement(facts: LogFacts, budget: MemoryBudget | None, held: Capacity | None) -> tuple[Compared, ...]:
+def agreement(facts: LogFacts, lines: Sequence[MemoryLine], held: Capacity | None) -> tuple[Compared, ...]:
     """Memory against the prediction from config and flags, capacity against the rule on the log's own pool."""
     found = [
         _compared_memory(line)
-        for line in memory_lines(facts, budget)
+        for line in lines
         if line.log_bytes is not None and line.predicted_bytes is not None and line.name != "the card"
     ]
     if held is not None:

@@ -6,6 +6,7 @@ from kvcalc.reports.diagnose import MemoryLine
 from kvcalc.units import GIB
 
 PRINTED = 0.015 * GIB  # what two decimals can hide
+LEFT_BY_LOADING = GIB  # Qwen3.5-27B, bf16: 51.86 GiB for tensors of 50.99
 
 
 def measured_pool(facts: LogFacts) -> int | None:
@@ -13,13 +14,18 @@ def measured_pool(facts: LogFacts) -> int | None:
     return facts.pool_bytes if facts.pool_bytes is not None else facts.cache_bytes
 
 
-def memory_lines(facts: LogFacts, budget: MemoryBudget | None) -> tuple[MemoryLine, ...]:
-    """From the card's total to the pool; what the log does not print apart stands where it is inside."""
+def memory_lines(facts: LogFacts, budget: MemoryBudget | None, weights: int | None) -> tuple[MemoryLine, ...]:
+    """From the card's total to the pool; what the log does not print apart stands where it is inside.
+
+    Args:
+        weights: predicted for one GPU, which needs no GPU to be known; None: of another file than the log's.
+    """
     peak = budget.activation.peak if budget and budget.activation else None
+    asks = budget is not None and budget.engine == "vllm"  # the others take what is free
     rows = [
         ("the card", facts.total_bytes, _exact(budget.total) if budget else None, ""),
-        ("requested", facts.requested_bytes, _exact(budget.requested) if budget else None, ""),
-        ("weights", facts.weights_bytes, _exact(budget.weights) if budget else None, ""),
+        ("requested", facts.requested_bytes, _exact(budget.requested) if budget and asks else None, ""),
+        ("weights", facts.weights_bytes, _weights(facts, weights), ""),
         ("outside PyTorch", facts.non_torch_bytes, budget.non_torch if budget else None, ""),
         ("activation peak", facts.activation_bytes, peak, _phase(budget)),
         ("CUDA graphs", facts.graphs_bytes, _graphs(budget), _graphs_note(budget)),
@@ -27,7 +33,7 @@ def memory_lines(facts: LogFacts, budget: MemoryBudget | None) -> tuple[MemoryLi
         ("cache pool", measured_pool(facts), _pool(budget), _pool_note(budget)),
     ]
     if facts.consumed_bytes is not None:
-        both = _exact(budget.weights).plus(budget.non_torch) if budget else None
+        both = _exact(weights).plus(budget.non_torch) if budget and weights is not None else None
         rows.insert(3, ("weights and outside PyTorch", facts.consumed_bytes, both, "printed together since vLLM 0.27"))
     if facts.activation_with_graphs_bytes is not None:
         whole = peak.plus(budget.graphs) if budget and peak else None
@@ -41,6 +47,15 @@ def memory_lines(facts: LogFacts, budget: MemoryBudget | None) -> tuple[MemoryLi
     if rest is not None and abs(rest) > 3 * PRINTED:
         lines.append(MemoryLine(name="not accounted for", log_bytes=rest, note="the log's terms do not add up"))
     return tuple(lines)
+
+
+def _weights(facts: LogFacts, weights: int | None) -> ByteRange | None:
+    """SGLang's "mem usage" has in it what loading left allocated beside the weights."""
+    if weights is None:
+        return None
+    if facts.engine == "sglang":
+        return ByteRange(low=int(0.99 * weights), value=weights, high=weights + LEFT_BY_LOADING)
+    return _exact(weights)
 
 
 def _exact(value: int) -> ByteRange:

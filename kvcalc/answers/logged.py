@@ -4,7 +4,7 @@ from typing import Any
 
 from kvcalc.answers.question import Question, stored_as
 from kvcalc.catalog.gpus import load_gpu
-from kvcalc.catalog.models import load_model
+from kvcalc.catalog.models import existing, load_model
 from kvcalc.engines.logs_facts import LogFacts
 from kvcalc.engines.versions import check_version
 from kvcalc.errors import KvcalcError
@@ -102,13 +102,16 @@ def _llamacpp(facts: LogFacts) -> dict[str, Any]:
 def _model(facts: LogFacts, name: str | None, missing: list[str]) -> ModelSpec | None:
     if name is not None:
         return load_model(name)
-    if facts.model is None:
+    if facts.model_file is not None and existing(facts.model_file) is not None:
+        return load_model(facts.model_file)
+    said = facts.model or facts.model_file
+    if said is None:
         missing.append("the log does not name the model: give --model")
         return None
     try:
-        return load_model(facts.model)
+        return load_model(said)
     except KvcalcError as error:
-        missing.append(f"the log's model {facts.model[:80]!r} cannot be read here ({error.message}): give --model")
+        missing.append(f"the log's model {said[:80]!r} cannot be read here ({error.message}): give --model")
         return None
 
 

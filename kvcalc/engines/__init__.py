@@ -54,6 +54,8 @@ def loaded_weight_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec |
     if deployment.engine == "ideal":
         return _even_share(model, layout)
     drafts = deployment.num_speculative_tokens > 0
+    if deployment.engine == "llamacpp":
+        return llamacpp.offloaded_bytes(model, layout)
     kernels = expert_kernels(deployment, gpu)
     held = rank_weights(model, layout, drafts=drafts, dtype=engine_dtype(model, deployment), kernels=kernels)
     return held.fullest + loaded_weight_extra(model)

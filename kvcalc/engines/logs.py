@@ -46,7 +46,7 @@ _BYTES = (
     *("graphs", "graphs_estimate", "pool", "free_before_load", "free_after_load", "free_after_pool"),
     *("needed", "tried", "free_at_failure"),
 )
-_TEXT = ("version", "model", "architecture", "gpu", "runner", "sampler")
+_TEXT = ("version", "model", "model_file", "architecture", "gpu", "runner", "sampler")
 _PLAIN = (*_TEXT, "blocks", "block_size", "tokens", "concurrency", "estimated_max_len", "encoder_tokens")
 _CAPACITY = {"pool", "tokens", "blocks", "needed", "weights", "consumed"}
 NOTHING_FOUND = "no start-up line of vLLM, SGLang, TensorRT-LLM or llama.cpp in this text"
@@ -131,7 +131,9 @@ def _note(
             for fact, value in values.items()
         )
     if pattern.buffer:
-        start.buffers[pattern.buffer, str(values.pop("device", ""))] = int(values.pop(pattern.buffer))
+        where, size = (pattern.buffer, str(values.pop("device", ""))), int(values.pop(pattern.buffer))
+        # Layers with and without a window have caches of their own on the same device; other buffers are one each.
+        start.buffers[where] = size + (start.buffers.get(where, 0) if pattern.buffer == "pool" else 0)
     if pattern.cache:
         start.caches.append((rank, _cache(pattern.cache, values)))
         return

@@ -46,6 +46,7 @@ class LogFacts(Frozen):
     engine: str | None = None
     version: str | None = None
     model: str | None = None
+    model_file: str | None = None  # llama.cpp names the file that it loads
     architecture: str | None = None
     gpu: str | None = None
     settings: Mapping[str, Value] = {}  # by the names of Deployment's fields, and a few beside them

@@ -53,7 +53,7 @@ def budget(
         reserve=ByteRange.exactly(reserve),
         request_table=table,
         initial_use=before,
-        pool=ByteRange(low=left - slack, value=left, high=left + slack),
+        pool=ByteRange(low=left - slack - int(data["left_by_loading"] * GIB), value=left, high=left + slack),
         assumptions=tuple(assumed),
         warnings=warnings,
     )
