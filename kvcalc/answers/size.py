@@ -218,7 +218,8 @@ def _working(deployed: Deployed, context: int) -> tuple[Figure, ...]:
 def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
     """An engine's blocks, where the formula is its rule: one pool, layers that are all alike."""
     held = deployed.capacity
-    if held is None or held.block_size is None or len(held.pools) != 1 or len(held.pools[0].groups) != 1:
+    groups = held.pools[0].groups if held is not None and len(held.pools) == 1 else ()
+    if held is None or held.block_size is None or len(groups) != 1 or groups[0].window is not None:
         return
     blocks = explain(
         formulas.kv_blocks_that_fit,
@@ -227,7 +228,7 @@ def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
         kv_bytes_per_token=deployed.profile.bytes_per_token,
         block_size=held.block_size,
     )
-    if blocks.value == held.num_blocks and held.pools[0].groups[0].window is None:
+    if blocks.value == held.num_blocks:
         yield blocks
         yield explain(
             blocks_for_tokens,

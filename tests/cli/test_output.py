@@ -176,3 +176,12 @@ def test_fail_if_unfit(cli: Cli) -> None:
     assert cli("size llama-3-70b --gpu h100-sxm").code == 0
     assert cli("size llama-3-70b --gpu h100-sxm --fail-if-unfit").code == 1
     assert cli("size llama-3-8b --gpu h100-sxm --fail-if-unfit").code == 0
+
+
+@pytest.mark.parametrize("model", ["mistral-7b-v0.1", "falcon-mamba-7b", "gemma-3-1b", "whisper-tiny", "deepseek-v3"])
+@pytest.mark.parametrize("command", ["size", "step --batch 2 --context 1k", "curve --batch 1 --batch 2", "prefill --isl 1k"])
+def test_every_kind_of_cache_explains_itself(cli: Cli, command: str, model: str) -> None:
+    name, *flags = command.split()
+    ran = cli(f"{name} {model} --gpu mi300x --price 2 --explain", *flags)
+    assert ran.code == 0, ran.err
+    assert not {"None", "nan", "inf"} & set(ran.out.split())
