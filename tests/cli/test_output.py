@@ -179,7 +179,9 @@ def test_fail_if_unfit(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("model", ["mistral-7b-v0.1", "falcon-mamba-7b", "gemma-3-1b", "whisper-tiny", "deepseek-v3"])
-@pytest.mark.parametrize("command", ["size", "step --batch 2 --context 1k", "curve --batch 1 --batch 2", "prefill --isl 1k"])
+@pytest.mark.parametrize(
+    "command", ["size", "step --batch 2 --context 1k", "curve --batch 1 --batch 2", "prefill --isl 1k --batch 2"]
+)
 def test_every_kind_of_cache_explains_itself(cli: Cli, command: str, model: str) -> None:
     name, *flags = command.split()
     ran = cli(f"{name} {model} --gpu mi300x --price 2 --explain", *flags)
