@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 from times.kernel_cases import seconds
-from times.kernel_points import constants_of, five_fold, reason_of, shipped
-from times.left_out import left_out_all
-from times.points import is_rate, point_of, predict, range_kind
+from times.kernel_points import ODD, constants_of, five_fold, reason_of, shipped
+from times.left_out import constants_behind, left_out_all
+from times.points import Point, is_rate, point_of, predict, range_kind
 
-from kvcalc.errors import KvcalcError
 from kvcalc.timing.profile import profiles
 from kvcalc.timing.ranges import Spread, spread
 
@@ -48,20 +47,28 @@ class Answer:
     high: float | None = None
     left_out: float | None = None
     reason: str | None = None
+    point: Point | None = None  # of an end-to-end case that can be expressed
 
     @property
     def cell(self) -> tuple[Any, ...]:
         return self.case.get("model"), self.case["gpu"], self.case["engine"]
 
+    def holds(self, predicted: float) -> bool:
+        """Whether the measured value is in the range, moved to this prediction."""
+        moved = predicted / (self.have or 1)
+        return bool((self.low or 0) * moved <= self.case["value"] <= (self.high or 0) * moved)
+
 
 def read(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Cases by group."""
-    found = {}
+    """Cases by group: the one that a case names, else the name of its file. A null says nothing."""
+    found = defaultdict(list)
     for path in sorted(folder.glob("*.json")):
-        cases = [case for case in json.loads(path.read_text(encoding="utf-8")) if case.get("quality") != 3]
-        if path.stem not in SKIPPED:
-            found[path.stem] = cases
-    return found
+        for said in json.loads(path.read_text(encoding="utf-8")):
+            case = {key: value for key, value in said.items() if value is not None}
+            group = case.get("group", path.stem)
+            if group not in SKIPPED and case.get("quality") != 3:
+                found[group].append(case)
+    return dict(found)
 
 
 def answer_kernels(group: str, cases: list[dict[str, Any]], refit: bool) -> list[Answer]:
@@ -89,14 +96,15 @@ def answer_points(groups: dict[str, list[dict[str, Any]]], refit: bool) -> list[
             answers.append(one)
             try:
                 points.append((one, point_of(case, profiles())))
-            except (KvcalcError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            except ODD as error:
                 one.reason = reason_of(error)
     only = [point for _, point in points]
     kept = left_out_all(only) if refit else [None] * len(points)
     for (one, point), have, without in zip(points, predict(only, profiles()), kept, strict=True):
         around = spread(range_kind(point))
         _fill(one, float(have), around, is_rate(point))
-        one.kind, one.left_out = around.kind, None if without is None else float(without)
+        one.kind, one.point = around.kind, point
+        one.left_out = None if without is None else float(without)
     return answers
 
 
@@ -114,11 +122,12 @@ def summary(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
     row: dict[str, Any] = {"group": name, "points": len(good), "left_out": len(answers) - len(good)}
     ratio = np.array([one.have / one.case["value"] for one in good if one.have is not None])
     error = np.abs(ratio - 1)
-    inside = [one.low <= one.case["value"] <= one.high for one in good if one.low is not None and one.high is not None]
-    without = [(one.cell, abs(one.left_out / one.case["value"] - 1)) for one in good if one.left_out is not None]
+    inside = [one.holds(one.have) for one in good if one.have is not None]
+    without = [(one, abs(one.left_out / one.case["value"] - 1)) for one in good if one.left_out is not None]
+    kept = [one.holds(one.left_out) for one in good if one.left_out is not None]
     cells = defaultdict(list)
-    for cell, one_error in without:
-        cells[cell].append(one_error)
+    for one, one_error in without:
+        cells[one.cell].append(one_error)
     nothing = not good
     return row | {
         "median_abs_error": None if nothing else float(np.median(error)),
@@ -128,6 +137,8 @@ def summary(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
         "coverage": None if nothing else float(np.mean(inside)),
         "cv_median_abs_error": float(np.median([one_error for _, one_error in without])) if without else None,
         "cv_mean_over_cells": float(np.mean([np.median(some) for some in cells.values()])) if without else None,
+        "cv_coverage": float(np.mean(kept)) if kept else None,
+        "constants": constants_behind([one.point for one in good if one.point is not None]),
     }
 
 
@@ -145,26 +156,28 @@ def result(folder: Path, refit: bool) -> dict[str, Any]:
         if group.startswith("k_"):
             answers += answer_kernels(group, groups[group], refit)
     answers += answer_points({name: cases for name, cases in groups.items() if not name.startswith("k_")}, refit)
-    rows = by("row", answers)
-    for row in rows:
-        if row["group"] in KERNEL_KINDS:
-            row["constants"] = constants_of(row["group"], groups[row["group"]])
+    rows, kinds = by("row", answers), by("kind", answers)
+    for group, kind in KERNEL_KINDS.items():
+        good = [one.case for one in answers if one.row == group and one.have is not None]
+        for row in (*rows, *kinds):
+            if good and row["group"] in (group, kind):
+                row["constants"] = constants_of(group, good)
     points = [
         {"id": one.case["id"], "have": one.have, "low": one.low, "high": one.high, "want": one.case["value"],
          "reason": one.reason}
         for one in answers
     ]  # fmt: skip
-    return {"groups": rows, "kinds": by("kind", answers), "points": points}
+    return {"groups": rows, "kinds": kinds, "points": points}
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    names = ("median", "mean", "p90", "bias", "cover", "cv", "cells")
+    names = ("median", "mean", "p90", "bias", "cover", "cv", "cells", "cvcover")
     keys = ("median_abs_error", "mean_abs_error", "p90_abs_error", "bias", "coverage", "cv_median_abs_error",
-            "cv_mean_over_cells")  # fmt: skip
-    lines = [f"{'':<44}{'points':>7}{'none':>6}" + "".join(f"{name:>8}" for name in names)]
+            "cv_mean_over_cells", "cv_coverage")  # fmt: skip
+    lines = [f"{'':<44}{'points':>7}{'none':>6}{'consts':>8}" + "".join(f"{name:>8}" for name in names)]
     for row in rows:
         cells = "".join("       -" if row[key] is None else f"{100 * row[key]:>7.1f}%" for key in keys)
-        lines.append(f"{row['group']:<44}{row['points']:>7}{row['left_out']:>6}{cells}")
+        lines.append(f"{row['group']:<44}{row['points']:>7}{row['left_out']:>6}{row['constants']:>8}{cells}")
     return "\n".join(lines)
 
 
@@ -181,7 +194,8 @@ def main() -> int:
     if arguments.json:
         json.dump(found, sys.stdout, allow_nan=False)
         return 0
-    print("Errors of times and throughputs, |kvcalc / measured - 1|; cv: left out of the fit; cells: mean over cells")
+    print("Errors of times and throughputs, |kvcalc / measured - 1|; cv: left out of the fit; cells: mean over cells;")
+    print("cover: share of measurements in the range; consts: constants fitted to such cases")
     print(table(found["groups"]))
     print("\nBy kind of estimate")
     print(table(found["kinds"]))

@@ -14,18 +14,21 @@ from times.kernel_cases import Case, all_reduce_quantities, seconds
 from times.least import robust_fit
 
 from kvcalc.catalog.kernels import load_kernels
+from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AllReduceKernel
 from kvcalc.timing.kernels import ring_time
 
-LIBRARIES = {
-    "NCCL": "nccl", "trtllm": "trtllm", "TRTLLM": "trtllm", "vllm_graph": "vllm",
-    "vllm_eager": "vllm-eager", "nccl_eager": "nccl-eager",
-}  # fmt: skip
+LIBRARIES = ("nccl", "trtllm", "vllm")
 
 
 def library_of(case: Case) -> str:
-    return LIBRARIES[case["op"]["impl"]]
+    """Whose kernel, and whether it is launched without a graph: `vllm_graph` is "vllm", `nccl_eager` "nccl-eager"."""
+    said = case["op"]["impl"].lower()
+    library = next((name for name in LIBRARIES if name in said), None)
+    if library is None:
+        raise KvcalcError(f"all-reduce of {said}, no library that is known", hint=f"one of {', '.join(LIBRARIES)}")
+    return f"{library}-eager" if "eager" in said else library
 
 
 def by_group(cases: Iterable[Case]) -> dict[tuple[str, int], list[Case]]:

@@ -18,6 +18,7 @@ from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.profile import Profile
 
+CONSTANTS = 5  # of a class: two bandwidth shares, a latency, two FLOP shares
 USUAL_FLOPS_SHARE = 0.4  # where no case measures a prompt
 KERNELS_A_LAYER = 5  # operators of a layer that a launch is charged to: four multiplications, attention
 

@@ -12,8 +12,10 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.timing.peaks import arithmetic, joining_link
 
 Case = Mapping[str, Any]
-# How the case files spell the element types of expert kernels.
-SPELLINGS = {"bfloat16": "bf16", "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4-a8", "half": "fp16"}
+# How the case files spell element types.
+SPELLINGS = {
+    "float": "fp32", "bfloat16": "bf16", "half": "fp16", "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4-a8",
+}  # fmt: skip
 
 
 def dtype_of(case: Case) -> str:
@@ -49,7 +51,13 @@ def gemm_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
 
 
 def attention_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
-    return column(cases, "kv_bytes"), gpu.memory_bandwidth_bytes_per_s
+    heads, size = column(cases, "op", "n_kv"), column(cases, "op", "d_h")
+    return 2 * heads * size * _cached(cases), gpu.memory_bandwidth_bytes_per_s
+
+
+def _cached(cases: Sequence[Case]) -> Any:
+    """Cached tokens × bytes of an element, of cases that share the cache's element type."""
+    return column(cases, "batch") * column(cases, "context") * element_bytes(dtype_of(cases[0]))
 
 
 def latent_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
@@ -57,14 +65,15 @@ def latent_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
     batch, context = column(cases, "batch"), column(cases, "context")
     flops = 2 * heads * batch * context * (2 * rank + rope)
     _, peak = arithmetic(gpu, "bf16")
-    return column(cases, "kv_bytes"), flops, context, gpu.memory_bandwidth_bytes_per_s, peak
+    return (rank + rope) * _cached(cases), flops, context, gpu.memory_bandwidth_bytes_per_s, peak
 
 
 def prefill_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
-    heads, size = column(cases, "op", "heads"), column(cases, "op", "d_h")
-    moved = 4 * column(cases, "batch") * column(cases, "input_len") * heads * size
+    """The causal half of the FLOPs; bytes of queries and outputs."""
+    width, tokens = column(cases, "op", "heads") * column(cases, "op", "d_h"), column(cases, "input_len")
+    rows = column(cases, "batch") * tokens
     _, peak = arithmetic(gpu, "bf16")
-    return column(cases, "flops"), moved, gpu.memory_bandwidth_bytes_per_s, peak
+    return 2 * rows * tokens * width, 4 * rows * width, gpu.memory_bandwidth_bytes_per_s, peak
 
 
 def experts_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
@@ -84,6 +93,7 @@ def experts_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
 
 
 def all_reduce_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
-    """Message bytes (the files count elements of two bytes), GPUs, link."""
+    """Message bytes (the files count elements), GPUs, link."""
     gpus = int(cases[0]["n_gpus"])
-    return 2 * column(cases, "op", "message_size"), gpus, joining_link(gpu, gpus).bandwidth_bytes_per_s
+    size = np.array([element_bytes(dtype_of(case)) for case in cases])
+    return size * column(cases, "op", "message_size"), gpus, joining_link(gpu, gpus).bandwidth_bytes_per_s

@@ -5,14 +5,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from times.fit_engines import FITS, Tables, left_out
-from times.fit_llamacpp import left_out_llamacpp
+from times.fit_llamacpp import CONSTANTS, left_out_llamacpp
 from times.points import Point, predict
 
+from kvcalc.catalog.kernels import similar
 from kvcalc.timing.profile import FILE, resolved
+
+LLAMACPP = "llamacpp-2024"  # the profile whose kernels end-to-end points decide
 
 
 def shipped_tables() -> Tables:
     return list(tomllib.loads(FILE.read_text(encoding="utf-8"))["profile"])
+
+
+def constants_behind(points: Sequence[Point]) -> int:
+    """How many constants that were fitted to end-to-end points enter these."""
+    classes = {similar(point.setting.gpu, "llamacpp") for point in points if point.profile == LLAMACPP}
+    return sum(len(fit.constants) for fit in FITS if any(map(fit.chosen, points))) + CONSTANTS * len(classes)
 
 
 def left_out_all(points: Sequence[Point], tables: Tables | None = None) -> Any:
@@ -23,7 +32,7 @@ def left_out_all(points: Sequence[Point], tables: Tables | None = None) -> Any:
         places = [place for place, point in enumerate(points) if fit.chosen(point)]
         if places:
             found[places] = left_out(fit, [points[place] for place in places], given)
-    kernels = [place for place, point in enumerate(points) if point.profile == "llamacpp-2024"]
+    kernels = [place for place, point in enumerate(points) if point.profile == LLAMACPP]
     if kernels:
         found[kernels] = left_out_llamacpp([points[place] for place in kernels], resolved(given))
     return found
