@@ -4,28 +4,14 @@ The scheme says a format for each module; layers that differ in it become groups
 says of its cache is kept too: engines honour it when asked for `auto`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from kvcalc.catalog import quantization_groups as groups
-from kvcalc.catalog import quantization_schemes as schemes
 from kvcalc.catalog.keys import Keys, shown
-from kvcalc.catalog.quantization_schemes import Module, Place, Scheme
-from kvcalc.specs.formats import BF16, PLAIN, WeightFormat
-from kvcalc.specs.model import LayerGroup, Mixer, ModelSpec, Tensor
+from kvcalc.catalog.quantization_cover import Scheme, cover, in_dtype
+from kvcalc.specs.formats import BF16
+from kvcalc.specs.model import Mixer, ModelSpec
 
 Json = Mapping[str, object]
-METHODS: dict[str, Callable[[Keys], Scheme]] = {
-    "fp8": schemes.fp8, "deepseek_v4_fp8": schemes.fp8, "fbgemm_fp8": schemes.fbgemm,
-    "mxfp4": schemes.mxfp4, "gpt_oss_mxfp4": schemes.mxfp4, "mxfp8": schemes.mxfp8,
-    "awq": schemes.awq, "gptq": schemes.gptq, "gptq_marlin": schemes.gptq, "awq_marlin": schemes.awq,
-    "bitsandbytes": schemes.bitsandbytes,
-    "modelopt": schemes.modelopt, "modelopt_fp4": schemes.modelopt, "modelopt_mixed": schemes.modelopt,
-    "modelopt_mxfp8": schemes.modelopt, "nvfp4": schemes.modelopt,
-    "compressed-tensors": groups.compressed_tensors, "quark": groups.quark, "torchao": schemes.torchao,
-    "auto-round": groups.auto_round, "auto_round": groups.auto_round, "intel/auto-round": groups.auto_round,
-    "inc": groups.auto_round,
-    "eetq": schemes.eetq, "hqq": schemes.hqq, "bitnet": schemes.bitnet, "mlx": groups.mlx,
-}  # fmt: skip
 NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "thinker_config")
 
 
@@ -44,7 +30,9 @@ def apply_quantization(model: ModelSpec, config: Json, hf_quant_config: Json | N
     keys = find_quantization(config, hf_quant_config)
     if keys is None:
         return plain
-    scheme = _scheme(keys)
+    from kvcalc.catalog.quantization_methods import scheme_of  # most models have no use for it
+
+    scheme = scheme_of(keys)
     said = cache_dtype(keys) or (cache_dtype(Keys(hf_quant_config)) if hf_quant_config else None)
     covered = cover(plain, scheme)
     return covered.model_copy(update={"quantization": scheme.title, "kv_cache_dtype": said or model.kv_cache_dtype})
@@ -62,18 +50,6 @@ def find_quantization(config: Json, hf_quant_config: Json | None) -> Keys | None
             if place.get(name) not in (None, {}, [], "", "none"):
                 return Keys(place[name], name)  # not an object: an error that says so
     return Keys(hf_quant_config, "hf_quant_config") if hf_quant_config else None
-
-
-def _scheme(keys: Keys) -> Scheme:
-    method = keys.raw("quant_method")
-    algorithm = keys.raw("quant_algo") or (inner.raw("quant_algo") if (inner := keys.child("quantization")) else None)
-    if algorithm is not None:  # ModelOpt, whatever the method is called: DeepSeek-V4's NVFP4 says fp8
-        return schemes.modelopt(keys)
-    if method is None and keys.has("bits", "mode") and keys.has("group_size", "mode"):
-        return groups.mlx(keys)
-    if isinstance(method, str) and method.lower() in METHODS:
-        return METHODS[method.lower()](keys)
-    raise schemes.unsupported(method)
 
 
 def cache_dtype(keys: Keys) -> str | None:
@@ -99,14 +75,6 @@ def cache_dtype(keys: Keys) -> str | None:
     return None
 
 
-def in_dtype(model: ModelSpec, dtype: str) -> ModelSpec:
-    """The model with its default tensors in this dtype; those that a family keeps otherwise (fp32 biases) stay."""
-    form = PLAIN[dtype]
-    if form == BF16:
-        return model
-    return cover(model, Scheme(dtype, lambda module: form if module.tensor.format == BF16 else None))
-
-
 def _mixers(model: ModelSpec) -> Iterator[Mixer]:
     return (mixer for group in model.groups for mixer in group.mixers)
 
@@ -122,41 +90,3 @@ def _as_written(model: ModelSpec, config: Json) -> ModelSpec:
     if not deltas or not isinstance(version, str) or ".dev" in version:
         return model
     return cover(model, Scheme("", lambda module: BF16 if module.path.endswith(".linear_attn.A_log") else None))
-
-
-def cover(model: ModelSpec, scheme: Scheme) -> ModelSpec:
-    """Every tensor in the format that the scheme gives it. Layers that come to differ become groups of their own."""
-
-    def outside(tensors: tuple[Tensor, ...], place: Place, under: str = "") -> tuple[Tensor, ...]:
-        return tuple(_with(t, scheme.cover(Module(under + t.module, t, place))) for t in tensors)
-
-    return model.model_copy(
-        update={
-            "groups": tuple(part for group in model.groups for part in _split(group, scheme, "layer")),
-            "mtp": tuple(part for group in model.mtp for part in _split(group, scheme, "mtp")),
-            "tensors": outside(model.tensors, "outside"),
-            "towers": tuple(
-                tower.model_copy(update={"tensors": outside(tower.tensors, "tower")}) for tower in model.towers
-            ),
-        }
-    )
-
-
-def _split(group: LayerGroup, scheme: Scheme, place: Place) -> list[LayerGroup]:
-    formats: dict[tuple[WeightFormat | None, ...], list[int]] = {}
-    for layer in group.layers:
-        found = tuple(scheme.cover(Module(group.path(layer, t), t, place)) for t in group.tensors)
-        formats.setdefault(found, []).append(layer)
-    return [
-        group.model_copy(
-            update={
-                "layers": tuple(layers),
-                "tensors": tuple(_with(t, form) for t, form in zip(group.tensors, found, strict=True)),
-            }
-        )
-        for found, layers in formats.items()
-    ]
-
-
-def _with(tensor: Tensor, form: WeightFormat | None) -> Tensor:
-    return tensor if form is None or form == tensor.format else tensor.model_copy(update={"format": form})

@@ -1,11 +1,20 @@
-"""Schemes that give each group of modules a format of its own: compressed-tensors, Quark, AutoRound, MLX."""
+"""Schemes that give each group of modules a format of its own: compressed-tensors, Quark, ModelOpt, torchao,
+AutoRound, MLX."""
 
 import re
 
 from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.quantization_formats import compressed_format, group_of, quark_format, unknown
+from kvcalc.catalog.quantization_cover import Module, Scheme
+from kvcalc.catalog.quantization_formats import (
+    compressed_format,
+    group_of,
+    modelopt_format,
+    quark_format,
+    torchao_format,
+    unknown,
+)
 from kvcalc.catalog.quantization_names import Choices, Names
-from kvcalc.catalog.quantization_schemes import LAYERS, Module, Scheme, names_of
+from kvcalc.catalog.quantization_schemes import EVERYWHERE, LAYERS, fp8, names_of, skipped, uniform
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import MXFP4, MXFP8, NVFP4_WEIGHT_ONLY, WeightFormat, integer
 
@@ -78,6 +87,80 @@ def _quark_spec(spec: Keys | None) -> WeightFormat | None:
     if spec is None or weight is None:
         return None
     return quark_format(Keys(weight, "weight"), spec.raw("input_tensors") is not None)
+
+
+def modelopt(keys: Keys) -> Scheme:
+    """NVIDIA ModelOpt: one algorithm with a list of excluded modules, or MIXED_PRECISION with a list of layers."""
+    inner = keys.child("quantization") or keys
+    algorithm = inner.text("quant_algo")
+    if algorithm is None:
+        raise KvcalcError("the ModelOpt quantization has no quant_algo", hint="as in NVFP4 or FP8")
+    listed = names_of(inner, "ignore", "exclude_modules")
+    skip = Names(listed, "globs", "exclude_modules")
+    group = group_of(inner)
+    if algorithm.upper() == "MIXED_PRECISION":
+        return _modelopt_mixed(inner, group)
+    form = modelopt_format(algorithm, group, inner.path("quant_algo"))
+
+    def cover(module: Module) -> WeightFormat | None:
+        if module.place == "tower" or not module.linear or module.path in skip:
+            return None
+        # A head is excluded by name; where there is no list at all it is left alone, as ModelOpt's defaults do.
+        head = module.tensor.category == "head" and bool(listed)
+        return form if module.usual or head else None
+
+    return Scheme(f"modelopt {algorithm.lower()}", cover)
+
+
+def _modelopt_mixed(keys: Keys, group: int | None) -> Scheme:
+    layers = keys.child("quantized_layers")
+    if layers is None or not list(layers.names()):
+        raise KvcalcError("MIXED_PRECISION without quantized_layers", hint="ModelOpt lists them in quantization_config")
+    rules = [(name, _layer_format(layers, name, group)) for name in layers.names()]
+    chosen = Choices(rules, "globs", "quantized_layers")
+    # DeepSeek-V4: what the list does not name stays as the original fp8 checkpoint had it.
+    rest = fp8(keys) if keys.raw("quant_method") == "fp8" and keys.given("weight_block_size") else None
+
+    def cover(module: Module) -> WeightFormat | None:
+        return chosen.of(module.path, rest.cover(module) if rest else None) if module.linear else None
+
+    kinds = ", ".join(sorted({form.name for _, form in rules if form} | ({"fp8-block"} if rest else set())))
+    return Scheme(f"modelopt mixed precision: {kinds}", cover)
+
+
+def _layer_format(layers: Keys, name: str, group: int | None) -> WeightFormat | None:
+    entry = layers.child(name) or Keys({})
+    return modelopt_format(entry.text("quant_algo") or "", group_of(entry) or group, layers.path(name))
+
+
+def torchao(keys: Keys) -> Scheme:
+    """torchao: one configuration class, or one for each module (FqnToConfig)."""
+    skip = skipped(keys, "modules_to_not_convert")
+    said = keys.raw("quant_type")
+    if isinstance(said, str):
+        form = torchao_format(said.replace("_", ""), keys.child("quant_type_kwargs") or Keys({}))
+        return uniform(f"torchao {said}", form, skip, EVERYWHERE) if form else Scheme("none", lambda _: None)
+    outer = keys.child("quant_type")
+    default = (outer.child("default") if outer else None) or Keys({})
+    kind = default.text("_type") or ""
+    data = default.child("_data") or Keys({})
+    if not kind.removesuffix("Config").lower().endswith(("fqnto", "modulefqnto")):
+        form = torchao_format(kind, data)
+        return uniform(f"torchao {kind}", form, skip, EVERYWHERE) if form else Scheme("none", lambda _: None)
+    table = data.child("fqn_to_config", "module_fqn_to_config") or Keys({})
+    rules: dict[str, WeightFormat | None] = {}
+    for name in table.names():
+        entry = table.child(name)
+        rules[name] = torchao_format(entry.text("_type") or "", entry.child("_data") or Keys({})) if entry else None
+    fallback = rules.pop("_default", None)
+    chosen = Choices(rules.items(), "regexes", "fqn_to_config")
+
+    def cover(module: Module) -> WeightFormat | None:
+        if not module.linear or module.path in skip:
+            return None
+        return chosen.of(module.path, fallback if module.usual else None)
+
+    return Scheme("torchao by module", cover)
 
 
 def auto_round(keys: Keys) -> Scheme:
