@@ -208,6 +208,11 @@ class Deployed:
         left = leaves_node(self.deployment, self.gpus_per_node)
         if left is not None:
             found.append(Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"))
+        if self.deployment.cpu_offload_bytes:
+            why = "weights in CPU memory cross the host's link in every step: not in the times, which are too short"
+            found.append(Assumption(name="cpu offload", value=None, why=why))
+        if self.deployment.swap_space_bytes:
+            found.append(Assumption(name="swap space", value=None, why="CPU memory: nothing changes on the GPU"))
         return tuple(found)
 
     @property

@@ -46,3 +46,8 @@ def test_a_length_above_the_models_maximum_is_a_warning_and_an_assumption(
     printed = capsys.readouterr()
     assert "5,000 is above the" in printed.err
     assert [one["why"] for one in json.loads(printed.out)["assumptions"] if one["value"] == 5000] != []
+
+
+def test_what_the_times_leave_out() -> None:
+    assert "cpu offload" in names("llama-3-8b", cpu_offload_bytes="10")
+    assert "swap space" in names("llama-3-8b", swap_space_bytes="4")
