@@ -28,7 +28,7 @@ class Point:
 
     @property
     def cell(self) -> tuple[str, str, str]:
-        return self.case["model"], self.case["gpu"], self.case["engine"]
+        return self.case.get("model", ""), self.case["gpu"], self.case["engine"]
 
     @property
     def measured(self) -> float:
