@@ -20,6 +20,10 @@ _TABLE = re.compile(r"\s*\[\[\s*deployment\s*\]\]")
 _OWN_KEYS = ("name", "model", "gpu", "limit")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization",
           "isl": "input_len", "osl": "output_len"}  # fmt: skip
+# A number in the file is no version: 0.10 would be read as 0.1.
+NUMERIC = frozenset(
+    name for spec in (Deployment, Workload) for name, field in spec.model_fields.items() if field.metadata
+)
 LIMIT_KEYS = tuple(info.alias or name for name, info in Limits.model_fields.items())
 
 
@@ -75,15 +79,20 @@ def _flags(table: dict[str, Any], where: str) -> dict[str, Any]:
     for key, value in table.items():
         if isinstance(value, dict | list):
             raise KvcalcError(f"{where}: {key} must be one value", hint="write it as the flag takes it")
-        found[fields[key]] = value
+        found[fields[key]] = _as_typed(value) if fields[key] in NUMERIC else value
     return found
+
+
+def _as_typed(value: object) -> object:
+    """A number is read as the flag would read it, so that one without its unit is refused here too."""
+    return value if isinstance(value, bool) else str(value)
 
 
 def _entry(table: dict[str, Any], shared: dict[str, Any], path: str, number: int) -> Entry:
     name = table.get("name", f"deployment {number}")
     where = f"{path}: deployment {number} ({name})" if "name" in table else f"{path}: deployment {number}"
-    for key in ("model", "gpu"):
-        if not isinstance(table.get(key), str) or not table[key]:
+    for key, value in {"name": name, "model": table.get("model"), "gpu": table.get("gpu")}.items():
+        if not isinstance(value, str) or not value.strip():
             raise KvcalcError(f"{where}: no {key}", hint=f'add {key} = "..."')
     _known(table, (*_OWN_KEYS, *flag_fields()), where)
     model = table["model"]
@@ -95,7 +104,7 @@ def _entry(table: dict[str, Any], shared: dict[str, Any], path: str, number: int
     limits = _limits(table.get("limit"), where)
     if limits.max_usd_per_mtok is not None and "price_usd_per_hour" not in shared | own:
         raise KvcalcError(f"{where}: max-usd-per-mtok without a price", hint="add price = <USD per GPU-hour>")
-    return Entry(name=str(name), model=model, gpu=table["gpu"], flags=shared | own, limits=limits, place=where)
+    return Entry(name=name, model=model, gpu=table["gpu"], flags=shared | own, limits=limits, place=where)
 
 
 def _limits(table: object, where: str) -> Limits:

@@ -12,7 +12,9 @@ SCHEMA = "kvcalc.budget/1"
 
 
 def _seconds(value: object) -> object:
-    return parse_seconds(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        raise ValueError(f'{value} has no unit; write "25ms" or "1s"')
+    return parse_seconds(value)
 
 
 class Limits(Frozen):

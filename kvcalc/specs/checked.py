@@ -43,11 +43,15 @@ def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
     """
     for name, value in values.items():
         declared = spec.model_fields.get(name)
-        if isinstance(value, bool) and declared is not None and declared.annotation not in (bool, bool | None):
-            flag = flag_of(name)
+        if declared is None or value is None:
+            continue
+        flag, is_switch = flag_of(name), declared.annotation in (bool, bool | None)
+        if isinstance(value, bool) and not is_switch:
             raise KvcalcError(
                 f"{where}{flag}: {str(value).lower()} is not its kind of value", hint=f"give {flag} a value"
             )
+        if is_switch and not isinstance(value, bool):
+            raise KvcalcError(f"{where}{flag}: {value!r} is not its kind of value", hint="write true or false")
     try:
         return spec.model_validate(values)
     except ValidationError as error:

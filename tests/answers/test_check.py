@@ -111,6 +111,13 @@ ACCIDENTS = {
     "a flag as a truth": HEAD + CHAT + "batch = true\n" + FITS,
     "fits as a number": HEAD + CHAT + "[deployment.limit]\nfits = 1\n",
     "time on an ideal engine": HEAD + CHAT + 'engine = "ideal"\n[deployment.limit]\nmax-tpot = "1s"\n',
+    "a time without a unit": HEAD + CHAT + "[deployment.limit]\nmax-tpot = 25\n",
+    "a target without a unit": HEAD + CHAT + "tpot = 50\n" + FITS,
+    "a size without a unit": HEAD + CHAT + "overhead = 3\n" + FITS,
+    "a version that is a number": HEAD + CHAT + "engine-version = 0.10\n" + FITS,
+    "a switch as text": HEAD + CHAT + 'enforce-eager = "no"\n' + FITS,
+    "a switch as a number": HEAD + CHAT + "enforce-eager = 0\n" + FITS,
+    "a name of nothing": HEAD + CHAT.replace('"chat"', '""') + FITS,
     "unknown judge": HEAD + CHAT + '[deployment.limit]\nmax-tpot = "1s"\njudge = "hope"\n',
     "not TOML": HEAD + "[[deployment]\n",
     "a table for a flag": HEAD + CHAT + "batch = {a = 1}\n" + FITS,
@@ -121,6 +128,15 @@ ACCIDENTS = {
 @pytest.mark.parametrize("text", ACCIDENTS.values(), ids=ACCIDENTS.keys())
 def test_what_could_pass_by_accident_is_refused(cli: Cli, tmp_path: Path, text: str) -> None:  # noqa: F811
     assert_refused(cli("check", budget(tmp_path, text)))
+
+
+def test_a_bare_number_of_gib_is_read_as_the_flag_reads_it(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """vLLM's --cpu-offload-gb takes GiB, and each holds 8,192 tokens of 128 KiB."""
+    limit = "[deployment.limit]\nmin-tokens = 1\n"
+    held = cli("check --json", budget(tmp_path, HEAD + CHAT + limit)).result["deployments"][0]["limits"][0]["have"]
+    text = f"{HEAD}{CHAT}cpu-offload-gb = 4\n[deployment.limit]\nmin-tokens = "
+    assert cli("check", budget(tmp_path, f"{text}{held + 4 * 8192 - 16}\n")).code == 0
+    assert cli("check", budget(tmp_path, f"{text}{held + 4 * 8192 + 17}\n")).code == 1
 
 
 def test_one_broken_among_many_fails_and_comes_first(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
@@ -142,7 +158,7 @@ def test_limits_are_judged_on_the_worse_end(cli: Cli, tmp_path: Path) -> None:  
     """Between the estimate's value and its high: fails by default, passes on the value."""
     low_high = cli("size llama-3-8b --gpu h100-sxm --max-model-len 8K --json").result["estimate"]["step_time_s"]
     between = (low_high["value"] + low_high["high"]) / 2
-    strict = f"{HEAD}{CHAT}[deployment.limit]\nmax-tpot = {between}\n"
+    strict = f'{HEAD}{CHAT}[deployment.limit]\nmax-tpot = "{between:.6f}s"\n'
     assert cli("check", budget(tmp_path, strict)).code == 1
     assert cli("check", budget(tmp_path, strict + 'judge = "value"\n')).code == 0
 
