@@ -3,18 +3,15 @@
 from collections.abc import Iterator
 
 from kvcalc.answers.advice import advice
-from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.explain import explain
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
-from kvcalc.answers.serving import serving_of
 from kvcalc.answers.speed import point_of
 from kvcalc.answers.working import working
-from kvcalc.catalog.gpus import all_gpus
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory_budget import ByteRange
-from kvcalc.errors import KvcalcError
 from kvcalc.formulas import cache as formulas
 from kvcalc.formulas.paging import blocks_for_tokens
 from kvcalc.reports.base import Figure
@@ -23,9 +20,7 @@ from kvcalc.reports.size import (
     IdealCapacity,
     MemoryTerm,
     Price,
-    RankedGpu,
-    RankingReport,
-    RankingResult,
+    Serving,
     SizeReport,
     SizeResult,
 )
@@ -69,7 +64,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         bound=speed.bound() if speed else None,
         estimate=speed.estimate() if speed else None,
         price=Price(**deployed.price.model_dump(exclude={"sellers"})) if deployed.price else None,
-        serving=serving_of(deployed, deployed.concurrency(point)) if point.batch else None,
+        serving=_serving(deployed, point) if point.batch else None,
         by_context=_by_context(deployed),
         ideal=_ideal(deployed, point.context),
         paging=paging_of(deployed, point) if with_advice else None,
@@ -90,6 +85,16 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *deployed.budget.warnings, *deployed.price_warnings),
     )
+
+
+def _serving(deployed: Deployed, point: OperatingPoint) -> Serving | None:
+    """The steady state; None unless the lengths of a request are given, and with `--engine ideal`."""
+    asked = deployed.question.workload
+    if asked.input_len is None or asked.output_len is None or deployed.deployment.engine == "ideal":
+        return None
+    from kvcalc.answers.serving import serving_of
+
+    return serving_of(deployed, deployed.concurrency(point), asked.input_len, asked.output_len)
 
 
 def _longest(deployed: Deployed) -> int | None:
@@ -236,46 +241,3 @@ def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
             tokens=context,
             block_size=held.block_size,
         )
-
-
-def rank(question: Question) -> RankingReport:
-    """Every GPU of the catalogue, what fits first, then the cheapest per token, then the fastest."""
-    found: list[tuple[RankedGpu, SizeReport]] = []
-    for gpu in all_gpus():
-        try:
-            report = size(question.model_copy(update={"gpu": gpu}), with_advice=False)
-        except KvcalcError:
-            continue  # this GPU lacks what the question needs: a link for tp, an element type
-        found.append((_ranked(gpu.name, gpu.title, gpu.memory_bytes, report.result), report))
-    if not found:
-        raise KvcalcError("no GPU in the catalogue can answer this", hint="name one with --gpu to see why")
-    found.sort(key=lambda pair: _order(pair[0]))
-    best = found[0][1]
-    result = RankingResult(**dict(best.result), ranking=tuple(row for row, _ in found))
-    return RankingReport(**{**dict(best), "result": result})
-
-
-def _ranked(name: str, title: str, memory_bytes: int, result: SizeResult) -> RankedGpu:
-    bound, estimate = result.bound, result.estimate
-    cost, speed = result.best_figures
-    best = estimate.step_time_s.value if estimate else bound.step_time_s if bound else None
-    return RankedGpu(
-        gpu=name,
-        title=title,
-        fits=result.fits,
-        reason=result.reason,
-        memory_bytes=memory_bytes,
-        max_batch=result.max_batch,
-        kv_cache_size_tokens=result.kv_cache_size_tokens,
-        bound_step_time_s=bound.step_time_s if bound else None,
-        step_time_s=best,
-        output_tokens_per_s=speed,
-        usd_per_million_output_tokens=cost,
-    )
-
-
-def _order(row: RankedGpu) -> tuple[bool, bool, float, float, int]:
-    """Of what does not fit, the largest first, for it came nearest; what is not predicted last."""
-    cost = row.usd_per_million_output_tokens
-    speed, size = -(row.output_tokens_per_s or 0), -row.memory_bytes
-    return (not row.fits, row.max_batch is None, float("inf") if cost is None else cost, speed, size)

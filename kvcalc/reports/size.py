@@ -122,8 +122,22 @@ class SizeResult(Frozen):
     advice: tuple[Advice, ...] = ()
 
     @property
+    def best_step_s(self) -> float | None:
+        """Seconds of a user's token, by the same choice."""
+        if self.serving is not None and self.serving.concurrency_given:
+            return self.serving.tpot_s.value
+        if self.estimate is not None:
+            return self.estimate.step_time_s.value
+        return None if self.bound is None else self.bound.step_time_s
+
+    @property
     def best_figures(self) -> tuple[float | None, float | None]:
-        """(USD per million output tokens, output tokens/s): the estimate's where there is one, else the bound's."""
+        """(USD per million output tokens, output tokens/s): at the concurrency that was asked for, else of the step.
+
+        The estimate's where there is one, else the bound's.
+        """
+        if self.serving is not None and self.serving.concurrency_given:
+            return (self.serving.usd_per_million_output_tokens, self.serving.output_tokens_per_s.value)
         if self.estimate is not None:
             cost = self.estimate.usd_per_million_output_tokens
             return (None if cost is None else cost.value, self.estimate.output_tokens_per_s.value)

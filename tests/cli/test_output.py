@@ -26,6 +26,7 @@ COMMANDS = [
     "curve llama-3-8b --gpu h100-sxm --context 2048",
     "curve llama-3-8b --gpu h100-sxm --gpu jetson-agx-orin-64 --tpot 50ms",
     "compare llama-3-8b --gpu h100-sxm --gpu l40s",
+    "compare llama-3-8b --gpu h100-sxm --gpu l40s --isl 2k --osl 256 --concurrency 8 --concurrency 64",
     "compare llama-3-70b --gpu h100-sxm -tp 2 -tp 3 --kv-cache-dtype bf16 --kv-cache-dtype fp8",
     "size llama-3-70b --gpu apple-m4-max",
     "size llama-3-70b --gpu h100-sxm",

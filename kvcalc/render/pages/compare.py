@@ -34,10 +34,13 @@ def _table(report: CompareReport) -> Table:
     shown = (*varying, "context") if len(contexts) > 1 and "context" not in varying else varying
     # Flags are long and their values short: a heading breaks at its hyphens.
     names = tuple(SHORT.get(name, name).replace("-", "-\n") for name in shown)
-    columns = (*names, "pool", "tokens", "max\nbatch", "step", "tokens/s", "$ per M", "")
+    served = any(_served(row) for row in found)
+    held = ("tokens", "max\nbatch") if served else ("pool", "tokens", "max\nbatch")
+    times = ("first\ntoken", "per\ntoken") if served else ("step",)
+    columns = (*names, *held, *times, "tokens/s", "$ per M", "")
     return Table(
         columns=columns,
-        rows=tuple((*(_shown(row, name) for name in shown), *_figures(row)) for row in found),
+        rows=tuple((*(_shown(row, name) for name in shown), *_figures(row, served)) for row in found),
         left=frozenset({*range(len(varying)), len(columns) - 1}),
     )
 
@@ -47,24 +50,47 @@ def _shown(row: dict[str, Any], name: str) -> str:
     return format_count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _figures(row: dict[str, Any]) -> tuple[str, ...]:
+def _served(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The figures of a busy server, where a concurrency was asked for."""
+    serving = row.get("serving")
+    return serving if serving and serving["concurrency_given"] else None
+
+
+def _figures(row: dict[str, Any], served: bool) -> tuple[str, ...]:
     if row["error"] is not None:
-        return ("–", "–", "–", "–", "–", "–", "impossible")
-    estimate, bound = row["estimate"], row["bound"]
-    step = estimate["step_time_s"]["value"] if estimate else bound["step_time_s"] if bound else None
-    speed = estimate["output_tokens_per_s"]["value"] if estimate else bound["output_tokens_per_s"] if bound else None
-    costs = estimate["usd_per_million_output_tokens"] if estimate else None
-    cost = costs["value"] if costs else bound["usd_per_million_output_tokens"] if bound else None
+        return (*("–",) * 6, "impossible")
     pool, tokens, batch = row["kv_pool_bytes_per_gpu"], row["kv_cache_size_tokens"], row["max_batch"]
-    return (
-        "–" if pool is None else format_gib(pool, 1),
+    held = (
+        *(() if served else ("–" if pool is None else format_gib(pool, 1),)),
         "–" if tokens is None else format_count(tokens),
         "–" if batch is None else format_count(batch),
-        "–" if step is None else format_seconds(step),
-        "–" if speed is None else format_count(speed),
-        "–" if cost is None else format_usd(cost),
-        "no fit" if not row["fits"] else "" if estimate else "a bound",
     )
+    said = "no fit" if not row["fits"] else "" if row["estimate"] else "a bound"
+    return (*held, *(_served_figures(row) if served else _step_figures(row)), said)
+
+
+def _served_figures(row: dict[str, Any]) -> tuple[str, ...]:
+    one = _served(row)
+    if one is None:
+        return ("–",) * 4
+    cost = one["usd_per_million_output_tokens"]
+    return (
+        format_seconds(one["ttft_s"]["value"]),
+        format_seconds(one["tpot_s"]["value"]),
+        format_count(one["output_tokens_per_s"]["value"]),
+        "–" if cost is None else format_usd(cost),
+    )
+
+
+def _step_figures(row: dict[str, Any]) -> tuple[str, ...]:
+    estimate, bound = row["estimate"], row["bound"]
+    if bound is None:
+        return ("–",) * 3
+    costs = estimate["usd_per_million_output_tokens"] if estimate else None
+    cost = costs["value"] if costs else bound["usd_per_million_output_tokens"]
+    step = estimate["step_time_s"]["value"] if estimate else bound["step_time_s"]
+    speed = estimate["output_tokens_per_s"]["value"] if estimate else bound["output_tokens_per_s"]
+    return (format_seconds(step), format_count(speed), "–" if cost is None else format_usd(cost))
 
 
 def rows(report: CompareReport) -> list[dict[str, Any]]:
