@@ -19,9 +19,8 @@ class ExpertKernels(Frozen):
     bias_bits: int | None = None  # None: the model's own type
 
 
-# Kernels of Hopper and older before they were told apart by GPU (vllm/model_executor/layers/fused_moe/oracle/mxfp4.py,
-# Marlin); blocks of 128 for block-scaled fp8.
-USUAL = (ExpertKernels(format="mxfp4", width=128, hidden=256), ExpertKernels(format="fp8-block", width=128))
+# Marlin's, which run everywhere (vllm/model_executor/layers/fused_moe/oracle/mxfp4.py).
+USUAL = (ExpertKernels(format="mxfp4", width=128, hidden=256),)
 
 
 def padded_shape(shape: tuple[int, ...], split: str, gates: int, kernels: ExpertKernels) -> tuple[int, ...]:

@@ -15,16 +15,35 @@ from kvcalc.specs.model import (
     Recurrent,
 )
 
+USUAL_SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
+
 
 def check_layout(model: ModelSpec, layout: Layout) -> None:
     """Raise KvcalcError with what does not divide, and by what it would."""
     check_stages(model, layout)
-    mixers = [mixer for group in model.groups for mixer in group.mixers]
-    for mixer in mixers:
-        _check_heads(mixer, layout.tensor_parallel_size)
-    _check_context_parallel(mixers, layout)
-    _check_widths(model, layout)
+    try:
+        _check_division(model, layout)
+    except KvcalcError as error:
+        fitting = [size for size in USUAL_SIZES if _divides(model, layout, size)]
+        hint = f"tensor-parallel sizes that {model.name} divides by: {', '.join(map(str, fitting))}"
+        raise KvcalcError(error.message, hint=hint) from None
+    _check_context_parallel([mixer for group in model.groups for mixer in group.mixers], layout)
     _check_experts(model, layout)
+
+
+def _check_division(model: ModelSpec, layout: Layout) -> None:
+    for group in model.groups:
+        for mixer in group.mixers:
+            _check_heads(mixer, layout.tensor_parallel_size)
+    _check_widths(model, layout)
+
+
+def _divides(model: ModelSpec, layout: Layout, size: int) -> bool:
+    try:
+        _check_division(model, layout.model_copy(update={"tensor_parallel_size": size}))
+    except KvcalcError:
+        return False
+    return True
 
 
 def check_stages(model: ModelSpec, layout: Layout) -> None:
@@ -39,11 +58,7 @@ def check_stages(model: ModelSpec, layout: Layout) -> None:
 
 def _must_divide(what: str, number: int, tp: int) -> None:
     if number % tp:
-        fitting = [size for size in (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64) if number % size == 0]
-        raise KvcalcError(
-            f"{number} {what} do not divide by tensor-parallel size {tp}",
-            hint=f"tensor-parallel sizes that divide: {', '.join(map(str, fitting))}",
-        )
+        raise KvcalcError(f"{number} {what} do not divide by tensor-parallel size {tp}", hint="")
 
 
 def _check_heads(mixer: Mixer, tp: int) -> None:
@@ -54,8 +69,7 @@ def _check_heads(mixer: Mixer, tp: int) -> None:
     _must_divide("query heads", mixer.query_heads, tp)
     if isinstance(mixer, Attention | CrossAttention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
         raise KvcalcError(
-            f"{mixer.kv_heads} KV heads neither divide by tensor-parallel size {tp} nor repeat evenly in it",
-            hint=f"use a divisor or a multiple of {mixer.kv_heads}",
+            f"{mixer.kv_heads} KV heads neither divide by tensor-parallel size {tp} nor repeat evenly in it", hint=""
         )
 
 

@@ -9,6 +9,7 @@ from kvcalc.engines.dtypes import cache_dtype as asked_cache_dtype
 from kvcalc.engines.dtypes import engine_dtype
 from kvcalc.engines.memory_loaded import expert_kernels, loaded_weight_extra
 from kvcalc.engines.versions import check_version
+from kvcalc.engines.weight_blocks import check_weight_blocks
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment, Layout
 from kvcalc.specs.gpu import GpuSpec
@@ -23,6 +24,12 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
         raise KvcalcError(f"the pool cannot be {pool_bytes} bytes", hint="give --kv-memory a size of zero or more")
     check_version(deployment)
     check_layout(model, deployment.layout)
+    check_weight_blocks(model, deployment)
+    if deployment.decode_context_parallel_size > 1 and deployment.engine not in ("ideal", "vllm"):
+        raise KvcalcError(
+            f"how {deployment.engine} shares a sequence's cache between GPUs is not known",
+            hint="leave --decode-context-parallel-size out, or use --engine vllm or ideal",
+        )
     stages = pipeline_stages(model, deployment.pipeline_parallel_size)
     if deployment.engine == "ideal":
         return ideal.capacity(model, deployment, pool_bytes, stages)
@@ -56,6 +63,8 @@ def loaded_weight_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec |
     drafts = deployment.num_speculative_tokens > 0
     if deployment.engine == "llamacpp":
         return llamacpp.offloaded_bytes(model, layout)
+    check_layout(model, layout)
+    check_weight_blocks(model, deployment)
     kernels = expert_kernels(deployment, gpu)
     held = rank_weights(model, layout, drafts=drafts, dtype=engine_dtype(model, deployment), kernels=kernels)
     return held.fullest + loaded_weight_extra(model)

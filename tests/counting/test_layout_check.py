@@ -68,3 +68,19 @@ def test_refusals(spec: ModelSpec, sizes: dict[str, object], words: str | None) 
 )
 def test_what_divides(spec: ModelSpec, sizes: dict[str, object]) -> None:
     check_layout(spec, Layout.model_validate(sizes))
+
+
+@pytest.mark.parametrize(
+    "spec, tried, sizes",
+    [
+        (model((4, gqa(8, 128, query_heads=40))), 16, "1, 2, 4, 8"),  # 40 heads divide by 5, the 8 KV heads do not
+        (model((4, gqa(4, 128, query_heads=24))), 3, "1, 2, 4, 8, 12"),
+        (with_mlp(MoeMlp(experts=8, top_k=2, expert_width=12)), 16, "1, 2, 4"),
+    ],
+)
+def test_the_hint_names_sizes_that_pass(spec: ModelSpec, tried: int, sizes: str) -> None:
+    with pytest.raises(KvcalcError) as caught:
+        check_layout(spec, Layout(tensor_parallel_size=tried))
+    assert str(caught.value.hint).endswith(f": {sizes}")
+    for size in map(int, sizes.split(", ")):
+        check_layout(spec, Layout(tensor_parallel_size=size))

@@ -1,0 +1,50 @@
+"""Block-scaled weights divide in whole blocks."""
+
+import pytest
+
+from kvcalc.catalog.models import load_model
+from kvcalc.engines import capacity, loaded_weight_bytes
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.deployment import Deployment
+from kvcalc.units import GIB
+
+
+@pytest.mark.parametrize(
+    "model, flags",
+    [
+        # "The output_size of gate's and up's weight = 192 is not divisible by weight quantization block_n = 128"
+        ("minimax-m2.5", {"tensor_parallel_size": 8, "engine_version": "0.19"}),
+        ("qwen3-30b-a3b-fp8", {"tensor_parallel_size": 4, "engine_version": "0.10.2"}),
+        ("minimax-m2.5", {"tensor_parallel_size": 8, "engine": "sglang"}),
+        # "Weight output_partition_size = 576 is not divisible by weight quantization block_n = 128"
+        ("deepseek-v3", {"tensor_parallel_size": 32, "enable_expert_parallel": True}),
+    ],
+)
+def test_what_engines_refuse(model: str, flags: dict[str, object]) -> None:
+    deployment = Deployment.model_validate(flags)
+    for ask in (lambda m, d: capacity(m, d, GIB), loaded_weight_bytes):
+        with pytest.raises(KvcalcError, match="128") as caught:
+            ask(load_model(model), deployment)
+        assert "--tensor-parallel-size" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "model, flags",
+    [
+        ("minimax-m2.5", {"tensor_parallel_size": 4, "engine_version": "0.19"}),  # logged, on four H100s
+        ("minimax-m2.5", {"tensor_parallel_size": 8, "engine_version": "0.19", "enable_expert_parallel": True}),
+        ("minimax-m2.5", {"tensor_parallel_size": 8}),  # 0.29 and later refine the scales
+        ("deepseek-v3", {"tensor_parallel_size": 16}),
+        ("glm-5.2", {"tensor_parallel_size": 8}),
+        ("qwen3-32b-fp8", {"tensor_parallel_size": 8, "engine_version": "0.10.2"}),
+    ],
+)
+def test_what_they_take(model: str, flags: dict[str, object]) -> None:
+    capacity(load_model(model), Deployment.model_validate(flags), GIB)
+
+
+@pytest.mark.parametrize("engine", ["sglang", "trtllm", "llamacpp"])
+def test_decode_context_parallelism_of_other_engines_is_not_guessed(engine: str) -> None:
+    flags = {"engine": engine, "tensor_parallel_size": 8, "decode_context_parallel_size": 2}
+    with pytest.raises(KvcalcError, match="not known"):
+        capacity(load_model("deepseek-v3"), Deployment.model_validate(flags), GIB)
