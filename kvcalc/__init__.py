@@ -31,7 +31,7 @@ _HOME = {
     "Question": "kvcalc.answers.question",
     "ask": "kvcalc.answers.question",
     "size": "kvcalc.answers.size",
-    "rank": "kvcalc.answers.size",
+    "rank": "kvcalc.answers.ranking",
     "kv": "kvcalc.answers.kv",
     "step": "kvcalc.answers.step",
     "curve": "kvcalc.answers.curve",

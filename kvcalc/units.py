@@ -24,13 +24,13 @@ _TOKEN_PREFIXES = {
 }  # fmt: skip
 _TIMES = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6),
           "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
-_NUMBER = re.compile(r"([0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*([a-zA-Zµ]*)\Z")
+_NUMBER = r"([0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*([a-zA-Zµ]*)\Z"
 _LARGEST = 10**18  # beyond any quantity this program is about; keeps int() and float() quick and finite
 
 
 def _split(text: str, what: str, hint: str) -> tuple[Fraction, str]:
     cleaned = text.strip().replace(",", "") if re.fullmatch(r"\s*[0-9]{1,3}(,[0-9]{3})+\D*", text) else text.strip()
-    match = _NUMBER.match(cleaned) if len(cleaned) <= 40 else None
+    match = re.match(_NUMBER, cleaned) if len(cleaned) <= 40 else None
     if match is None:
         raise KvcalcError(f"{what}: cannot read {_shown(text)}", hint=hint)
     number = Fraction(match[1].replace("_", ""))

@@ -15,13 +15,12 @@ from kvcalc.engines.memory import memory_before_cache
 from kvcalc.engines.memory_budget import MemoryBudget
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.gpu import GpuSpec, Price
 from kvcalc.specs.model import ModelSpec, MoeMlp
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.price import Machine
 from kvcalc.timing.profile import profile_for
-from kvcalc.timing.steady import BATCHED_TOKENS
 from kvcalc.units import format_bytes, format_count
 
 NO_LIMIT_CONTEXT = 8192  # for a model without a maximum, when nothing is said

@@ -11,7 +11,7 @@ from kvcalc.formulas import cache as formulas
 from kvcalc.reports.base import Figure
 from kvcalc.reports.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
 from kvcalc.specs.base import Assumption
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.model import Attention, LatentAttention, ModelSpec
 from kvcalc.specs.variants import architecture_variants
 from kvcalc.units import format_count
@@ -20,7 +20,6 @@ USUAL_CONTEXTS = (2048, 8192, 32768, 131072)
 COMMON_GPUS = ("rtx-4090", "l40s", "a100-80g-sxm", "h100-sxm", "h200-sxm", "b200-sxm")
 CACHE_VARIANTS = ("fp8", "int8", "nvfp4")
 GGML_VARIANTS = ("q8_0", "q4_0")  # what llama.cpp has instead
-BATCHED_TOKENS = 8192
 AS_IT_IS = "as it is"
 
 

@@ -11,31 +11,29 @@ from kvcalc.timing.roofline import bound
 from kvcalc.timing.steady import prompts_time, steady_state
 
 
-def serving_of(deployed: Deployed, concurrency: int) -> Serving | None:
-    """The steady state at a concurrency per replica; None where no lengths are given or with `--engine ideal`."""
-    asked, deployment = deployed.question.workload, deployed.deployment
-    if asked.input_len is None or asked.output_len is None or deployment.engine == "ideal":
-        return None
+def serving_of(deployed: Deployed, concurrency: int, input_len: int, output_len: int) -> Serving:
+    """The steady state at a concurrency per replica, of requests with so many tokens in and out."""
+    deployment = deployed.deployment
     found = steady_state(
         deployed.model,
         deployment.layout,
         deployed.machine,
         concurrency=concurrency,
-        input_len=asked.input_len,
-        output_len=asked.output_len,
+        input_len=input_len,
+        output_len=output_len,
         cache_dtype=deployed.cache_dtype,
         budget=deployed.max_num_batched_tokens,
     )
     replicas = deployment.data_parallel_size
-    prompt = prefill_step(deployed.model, deployment.layout, tokens=asked.input_len, cache_dtype=deployed.cache_dtype)
-    ends = [replicas * concurrency * asked.output_len / _whole(found.ttft_s, found.tpot_s, asked.output_len, end)
+    prompt = prefill_step(deployed.model, deployment.layout, tokens=input_len, cache_dtype=deployed.cache_dtype)
+    ends = [replicas * concurrency * output_len / _whole(found.ttft_s, found.tpot_s, output_len, end)
             for end in ("high", "low")]  # fmt: skip
-    output_usd, input_usd = _costs(deployed, asked.input_len, asked.output_len, found.output_tokens_per_s)
+    output_usd, input_usd = _costs(deployed, input_len, output_len, found.output_tokens_per_s)
     return Serving(
-        input_len=asked.input_len,
-        output_len=asked.output_len,
+        input_len=input_len,
+        output_len=output_len,
         concurrency=concurrency,
-        concurrency_given=asked.concurrency is not None,
+        concurrency_given=deployed.question.workload.concurrency is not None,
         ttft_alone_bound_s=float(bound(prompt, deployed.gpu).time_s),
         ttft_alone_s=range_of(found.ttft_alone_s),
         ttft_s=range_of(found.ttft_s),

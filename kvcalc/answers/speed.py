@@ -6,7 +6,6 @@ A batch may be a NumPy array: then every quantity of the point is one, and a who
 from typing import Literal, NamedTuple
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.lesson import lesson_terms
 from kvcalc.counting.arrays import Quantity, greatest
 from kvcalc.counting.operator import Operator
 from kvcalc.counting.operators import decode_step
@@ -125,6 +124,8 @@ def point_of(deployed: Deployed, context: int, batch: Quantity) -> Point:
     operators = operators_of(deployed, context, batch)
     operator_bound_s = operator_bound_total(operators, deployed.gpu, deployed.gpus_per_node)
     if deployed.deployment.engine == "ideal":
+        from kvcalc.answers.lesson import lesson_terms
+
         terms = lesson_terms(deployed.model, deployed.profile, deployed.deployment.layout, batch, context)
         moved = terms["weight_bytes"] + terms["cache_bytes"]
         memory = step.memory_time(moved, deployed.gpu.memory_bandwidth_bytes_per_s)

@@ -21,9 +21,10 @@ from kvcalc.units import GB
 NOT_SPECS = {"aliases", "prices"}
 LISTING = "`kvcalc gpus` lists them; a path to a TOML file works too"
 _NOISE = {"nvidia", "amd", "intel", "geforce", "tesla", "instinct", "google", "cloud", "aws", "r", "tm", "class"}
-_MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+(\d{1,4}) ?(?:gb|gib|g)\s*(?:\([^)]*\)|class)?\s*", re.IGNORECASE)
-_COUNT = re.compile(r"\s*(?:(\d{1,4})\s*[x×*]\s*(.+)|(.+?)\s+[x×*]\s?(\d{1,4}))\s*")  # 8x L4, L4 x8
-_SIZE_ALONE = re.compile(r"\s*(\d{1,4}) ?(?:gb|gib|g)(?:[\s_-]*(?:class|gpu|card|vram))*\s*", re.IGNORECASE)
+# Compiled where they are needed: most names are found as they are.
+_MEMORY_SUFFIX = r"(?i)(.+?)[\s_-]+(\d{1,4}) ?(?:gb|gib|g)\s*(?:\([^)]*\)|class)?\s*"
+_COUNT = r"\s*(?:(\d{1,4})\s*[x×*]\s*(.+)|(.+?)\s+[x×*]\s?(\d{1,4}))\s*"  # 8x L4, L4 x8
+_SIZE_ALONE = r"(?i)\s*(\d{1,4}) ?(?:gb|gib|g)(?:[\s_-]*(?:class|gpu|card|vram))*\s*"
 _MEMORY_TOLERANCE = 0.08  # a B200 is sold as 180 and as 192 GB; an A100 of 40 is not one of 80
 
 
@@ -122,7 +123,7 @@ def _meant(text: str) -> tuple[str, ...]:
         if spelling(text) in map(spelling, _aliases()["ambiguous"]):
             raise KvcalcError(f"GPU {text!r}: its boards differ in memory", hint=f"say {' or '.join(found)}")
         return found
-    sized = _MEMORY_SUFFIX.fullmatch(text)
+    sized = re.fullmatch(_MEMORY_SUFFIX, text)
     found = _spellings().get(spelling(sized[1])) if sized else None
     if not sized or not found:
         raise KvcalcError(f"unknown GPU {text!r}", hint=_hint(text))
@@ -135,11 +136,11 @@ def _meant(text: str) -> tuple[str, ...]:
 
 def _hint(text: str) -> str:
     """Several GPUs, a size without a name, or a name that is close to one."""
-    counted = _COUNT.fullmatch(text)
+    counted = re.fullmatch(_COUNT, text)
     one = (counted[2] or counted[3]) if counted else text
     if counted and (found := _spellings().get(spelling(one))):
         return f"say {' or '.join(found)}; how many follows from --tensor-parallel-size, -pp and -dp"
-    sized = _SIZE_ALONE.fullmatch(one)
+    sized = re.fullmatch(_SIZE_ALONE, one)
     if sized:
         near = [name for name in gpu_names() if _is_near(int(sized[1]) * GB, _named(name).memory_bytes)]
         if near:

@@ -12,22 +12,20 @@ from kvcalc.catalog.cards import Card, card_names, find_card, missing_card, read
 from kvcalc.catalog.config import read_config
 from kvcalc.catalog.jsonfile import read_json
 from kvcalc.catalog.names import did_you_mean
-from kvcalc.catalog.safetensors import Stored, read_folder
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
 from kvcalc.specs.model import ModelSpec
 
 if TYPE_CHECKING:
     from kvcalc.catalog.hub import Repo
+    from kvcalc.catalog.safetensors import Stored
 
 # owner/name as the Hub allows them, then a file inside the repository or a GGUF quantization, then a revision
-_HUB_ID = re.compile(
-    r"(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})(?:/(?P<file>[\w./-]+\.gguf)|:(?P<quant>[\w.-]+))?(?:@(?P<rev>[\w./-]+))?\Z",
-    re.ASCII,
+_HUB_ID = (
+    r"(?a)(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})"
+    r"(?:/(?P<file>[\w./-]+\.gguf)|:(?P<quant>[\w.-]+))?(?:@(?P<rev>[\w./-]+))?\Z"
 )
-_HUB_URL = re.compile(
-    r"https?://(?:huggingface|hf)\.co/(?P<repo>[\w.-]+/[\w.-]+)(?:/(?:tree|blob)/(?P<rev>[\w.-]+)(?:/.*)?)?/?\Z"
-)
+_HUB_URL = r"https?://(?:huggingface|hf)\.co/(?P<repo>[\w.-]+/[\w.-]+)(?:/(?:tree|blob)/(?P<rev>[\w.-]+)(?:/.*)?)?/?\Z"
 _LONGEST_NAME = 4096  # longer than any path
 QUANT = "hf_quant_config.json"  # ModelOpt's own file
 
@@ -44,7 +42,7 @@ def load_model(name: str, revision: str | None = None) -> ModelSpec:
     """
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise KvcalcError(f"not a model's name: {name[:60]!r}", hint="give a card, a Hub id, a folder or a file")
-    if url := _HUB_URL.match(name):
+    if name.startswith("http") and (url := re.match(_HUB_URL, name)):
         name, revision = url["repo"], revision or (url["rev"] if url["rev"] != "main" else None)
     if revision is None and (card := find_card(name)):
         return load_card(card)
@@ -53,7 +51,7 @@ def load_model(name: str, revision: str | None = None) -> ModelSpec:
         return load_path(path)
     if _looks_like_path(name):
         raise KvcalcError(f"no such file or folder: {name}", hint="check the path; a Hub id has the form owner/name")
-    match = _HUB_ID.match(name)
+    match = re.match(_HUB_ID, name)
     if match is None:
         raise missing_card(name)
     try:
@@ -112,6 +110,8 @@ def _load_config(path: Path) -> ModelSpec:
 def _load_folder(folder: Path) -> ModelSpec:
     config = folder / "config.json"
     if config.exists():
+        from kvcalc.catalog.safetensors import read_folder
+
         return with_file(_load_config(config), read_folder(folder))
     found = sorted(folder.glob("*.gguf"))
     if len(found) == 1:
@@ -167,7 +167,7 @@ def _hub_gguf(repo: "Repo", file: str | None, quant: str | None) -> ModelSpec:
     return load_hub_gguf(repo, shards[0])
 
 
-def with_file(model: ModelSpec, found: tuple[Stored, str] | None) -> ModelSpec:
+def with_file(model: ModelSpec, found: "tuple[Stored, str] | None") -> ModelSpec:
     """The model with the exact size of its file, where that was read.
 
     Raises:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,24 +37,30 @@ class Output:
         rows: Callable[[Any], list[dict[str, Any]]],
     ) -> None:
         """Print or write the report in the chosen format; warnings go to stderr."""
-        from kvcalc.render import machine
-
         for warning in report.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         if self.format == "json":
-            self.write(machine.to_json(report, command, self.explain))
+            from kvcalc.render.machine import to_json
+
+            self.write(to_json(report, command, self.explain))
         elif self.format == "csv":
-            self.write(machine.to_csv(rows(report)))
+            from kvcalc.render.machine import to_csv
+
+            self.write(to_csv(rows(report)))
         else:
             self.write(self._text(report, page(report)))
 
     def _text(self, report: Report, page: Page) -> str:
-        from kvcalc.render import explain, markdown, table
-
         if self.explain:
-            page = explain.with_working(page, report)
+            from kvcalc.render.explain import with_working
+
+            page = with_working(page, report)
         if self.format in ("md", "github"):
+            from kvcalc.render import markdown
+
             return markdown.render(page)
+        from kvcalc.render import table
+
         return table.render(page, colour=self.path in (None, "-") and table.wants_colour())
 
     def write(self, text: str) -> None:
@@ -88,6 +93,8 @@ def write_atomically(path: Path, text: str) -> None:
 
 def write_bytes_atomically(path: Path, data: bytes) -> None:
     """All of it or nothing: written beside the target, then renamed over it."""
+    import tempfile
+
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")
     try:
         with os.fdopen(handle, "wb") as file:

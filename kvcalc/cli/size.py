@@ -29,7 +29,8 @@ def command(
     """
     output = Output(flags)
     from kvcalc.answers.question import ask
-    from kvcalc.answers.size import rank, size
+    from kvcalc.answers.ranking import rank
+    from kvcalc.answers.size import size
     from kvcalc.render.pages.size import page, rows
 
     question = ask(model, flags)

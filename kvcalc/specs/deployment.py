@@ -35,6 +35,10 @@ def number(what: str) -> BeforeValidator:
     return _from_text(parse_number, what)
 
 
+# Tokens that a step carries at most where neither a flag nor the engine says: what servers take on GPUs of 70 GiB or
+# more. From 2,048 up the choice changes little.
+BATCHED_TOKENS = 8192
+
 Engine = Literal["ideal", "vllm", "sglang", "trtllm", "llamacpp"]
 Tokens = Annotated[int, Field(ge=1, le=10**9)]
 Sequences = Annotated[int, Field(ge=1, le=10**7)]

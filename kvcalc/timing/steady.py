@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.operators import decode_step, mixed_step, prefill_step
-from kvcalc.specs.deployment import Layout
+from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
 from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.estimate import (
     Estimate,
@@ -31,7 +31,6 @@ from kvcalc.timing.price import Machine
 from kvcalc.timing.profile import Profile
 from kvcalc.timing.ranges import spread
 
-BATCHED_TOKENS = 8192  # prompt tokens that a step carries at most; from 2,048 up the choice changes little
 LARGEST_BATCH = 65_536
 
 

@@ -1,0 +1,57 @@
+"""`kvcalc size` without a GPU: the same question put to every GPU of the catalogue, ranked."""
+
+from kvcalc.answers.question import Question
+from kvcalc.answers.size import size
+from kvcalc.catalog.gpus import all_gpus
+from kvcalc.errors import KvcalcError
+from kvcalc.reports.size import RankedGpu, RankingReport, RankingResult, SizeReport, SizeResult
+
+
+def rank(question: Question) -> RankingReport:
+    """Every GPU of the catalogue, what fits first, then the cheapest per token, then the fastest.
+
+    A GPU that lacks what the question needs (a link for the parallel size, an element type) is left out, with a warning.
+
+    Raises:
+        KvcalcError: no GPU can answer.
+    """
+    found: list[tuple[RankedGpu, SizeReport]] = []
+    left_out: list[str] = []
+    for gpu in all_gpus():
+        try:
+            report = size(question.model_copy(update={"gpu": gpu}), with_advice=False)
+        except KvcalcError as error:
+            left_out.append(f"{gpu.name} is left out: {error.message}")
+            continue
+        found.append((_ranked(gpu.name, gpu.title, gpu.memory_bytes, report.result), report))
+    if not found:
+        raise KvcalcError("no GPU in the catalogue can answer this", hint="name one with --gpu to see why")
+    found.sort(key=lambda pair: _order(pair[0]))
+    best = found[0][1]
+    result = RankingResult(**dict(best.result), ranking=tuple(row for row, _ in found))
+    return RankingReport(**{**dict(best), "result": result, "warnings": (*best.warnings, *left_out)})
+
+
+def _ranked(name: str, title: str, memory_bytes: int, result: SizeResult) -> RankedGpu:
+    bound = result.bound
+    cost, speed = result.best_figures
+    return RankedGpu(
+        gpu=name,
+        title=title,
+        fits=result.fits,
+        reason=result.reason,
+        memory_bytes=memory_bytes,
+        max_batch=result.max_batch,
+        kv_cache_size_tokens=result.kv_cache_size_tokens,
+        bound_step_time_s=bound.step_time_s if bound else None,
+        step_time_s=result.best_step_s,
+        output_tokens_per_s=speed,
+        usd_per_million_output_tokens=cost,
+    )
+
+
+def _order(row: RankedGpu) -> tuple[bool, bool, float, float, int]:
+    """Of what does not fit, the largest first, for it came nearest; what is not predicted last."""
+    cost = row.usd_per_million_output_tokens
+    speed, size = -(row.output_tokens_per_s or 0), -row.memory_bytes
+    return (not row.fits, row.max_batch is None, float("inf") if cost is None else cost, speed, size)
