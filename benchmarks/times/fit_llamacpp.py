@@ -20,6 +20,7 @@ from kvcalc.timing.profile import Profile
 
 CONSTANTS = 5  # of a class: two bandwidth shares, a latency, two FLOP shares
 USUAL_FLOPS_SHARE = 0.4  # where no case measures a prompt
+NEEDED = {"context", "weights_file_bytes"}  # of a decode case that is fitted
 KERNELS_A_LAYER = 5  # operators of a layer that a launch is charged to: four multiplications, attention
 
 
@@ -34,7 +35,7 @@ def fit_llamacpp(cases: Sequence[Case]) -> dict[str, Table]:
         classes[like].append(case)
     found: dict[str, Table] = {}
     for like, some in sorted(classes.items()):
-        decode = [case for case in some if case["metric"] == "decode_tokens_per_s"]
+        decode = [case for case in some if case["metric"] == "decode_tokens_per_s" and case.keys() >= NEEDED]
         if not decode:
             continue
         moved, layers, whole = (np.array(column) for column in zip(*map(_llamacpp_case, decode), strict=True))
