@@ -59,7 +59,7 @@ def _llamacpp_case(case: Case) -> tuple[float, int, bool]:
     size = case["weights_file_bytes"]
     table = dims["vocab"] * dims["h"] * size / dims["params"]
     cache = 4 * dims["n_kv"] * dims["d_h"] * dims["L"] * case["context"]
-    whole = case["weights_dtype"] == "f16"
+    whole = case.get("weights_dtype") == "f16"
     return (size - table + cache) / load_gpu(case["gpu"]).memory_bandwidth_bytes_per_s, dims["L"], whole
 
 
@@ -70,7 +70,7 @@ def _llamacpp_rows(constants: Sequence[float], cases: Sequence[Case], points: in
         rates = [
             2 * case["dims"]["params"] * case["value"] / arithmetic(load_gpu(case["gpu"]), "fp16")[1]
             for case in cases
-            if case["metric"] == "prefill_tokens_per_s" and (case["weights_dtype"] == "f16") == whole
+            if case["metric"] == "prefill_tokens_per_s" and (case.get("weights_dtype") == "f16") == whole
         ]
         flops_share = median(rates) if rates else USUAL_FLOPS_SHARE
         row = {"dtype": dtype, "latency_s": latency, "bandwidth_share": float(share), "flops_share": flops_share}
