@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -96,6 +95,8 @@ def _run(argv: Sequence[str]) -> int:
 
 def _usage_hint(argv: Sequence[str], message: str) -> str:
     if message.startswith("No such command"):
+        from difflib import get_close_matches
+
         close = get_close_matches(message.partition("'")[2].partition("'")[0], COMMANDS, n=1)
         meant = f"did you mean `kvcalc {close[0]}`? " if close else ""
         return f"{meant}`kvcalc --help` lists the commands"
@@ -109,16 +110,21 @@ def _wanted(argv: Sequence[str]) -> str | None:
 
 
 def build_app(argv: Sequence[str]) -> Callable[..., Any]:
+    """The application as far as this command line needs it: one command where it begins with one, else the list."""
     wanted = _wanted(argv)
     completing = any(name.startswith("_KVCALC_COMPLETE") for name in os.environ)
+    first = not completing and wanted in COMMANDS and argv[0] == wanted
     app = typer.Typer(
         help=MAIN_HELP,
+        add_completion=not first,
         rich_markup_mode=None,  # plain help starts twice as fast
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root)
     for name, line in COMMANDS.items():
+        if first and name != wanted:
+            continue
         function = _not_loaded
         if completing or name == wanted:
             function = import_module(f"kvcalc.cli.{name}").command.for_typer(None if completing else argv)
