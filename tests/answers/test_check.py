@@ -197,6 +197,14 @@ def test_github_points_at_the_deployment(cli: Cli, tmp_path: Path) -> None:  # n
     assert ran.out.startswith(f"::error file={path.replace(':', '%3A')},line=3,title=kvcalc check::chat: llama-3-8b")
 
 
+def test_github_says_why_and_that_nothing_is_known(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    limits = '[deployment.limit]\nfits = true\nmax-tpot = "1s"\n'
+    ran = cli("check --format github", budget(tmp_path, HEAD + CHAT.replace("llama-3-8b", "llama-3-70b") + limits))
+    fits, tpot = ran.out.splitlines()
+    assert "fits wants yes, has no (weights and overhead exceed the memory by" in fits
+    assert "max-tpot wants 1.00 s, has nothing." in tpot
+
+
 def test_the_exit_code_survives_the_process(tmp_path: Path) -> None:
     path = budget(tmp_path, HEAD + CHAT + "[deployment.limit]\nmin-batch = 5000\n")
     done = subprocess.run([sys.executable, "-m", "kvcalc", "check", path], capture_output=True, timeout=60)

@@ -42,10 +42,15 @@ def _limit(limit: LimitResult) -> tuple[str, ...]:
         "ok" if limit.passed else "FAIL",
         limit.name,
         shown(limit.name, limit.want),
-        "nothing" if limit.have is None and not limit.passed else shown(limit.name, limit.have),
+        _have(limit),
         "" if limit.miss is None else f"{limit.miss:.1%}",
         limit.judged_on,
     )
+
+
+def _have(limit: LimitResult) -> str:
+    """What nothing is known of breaks a limit; what is unlimited keeps it."""
+    return "nothing" if limit.have is None and not limit.passed else shown(limit.name, limit.have)
 
 
 def shown(name: str, value: float | bool | None) -> str:
@@ -77,9 +82,9 @@ def annotations(report: CheckReport) -> str:
         for limit in one.limits:
             if limit.passed:
                 continue
-            want, have = shown(limit.name, limit.want), shown(limit.name, limit.have)
+            why = f" ({one.reason})" if one.reason and limit.name == "fits" else ""
             advice = f" {one.advice[0].change}: {one.advice[0].effect}" if one.advice else ""
-            text = f"{one.header}: {limit.name} wants {want}, has {have}.{advice}"
+            text = f"{one.header}: {limit.name} wants {shown(limit.name, limit.want)}, has {_have(limit)}{why}.{advice}"
             lines.append(
                 f"::error file={_property(report.inputs['file'])},line={one.line},title=kvcalc check::{_data(text)}"
             )
