@@ -1,11 +1,12 @@
 """From a log's facts to the specs that a prediction needs: model, GPU, deployment."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from kvcalc.answers.question import Question, stored_as
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import existing, load_model
-from kvcalc.engines.logs_facts import LogFacts
+from kvcalc.engines.logs_facts import LogFacts, Value
 from kvcalc.engines.versions import check_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Frozen
@@ -13,7 +14,7 @@ from kvcalc.specs.checked import checked, flag_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.model import ModelSpec, MoeMlp
 from kvcalc.specs.workload import Workload
 
 # Settings of a log that are fields of a Deployment as they stand.
@@ -53,6 +54,8 @@ def logged(facts: LogFacts, flags: dict[str, Any]) -> Logged:
     deployment = _deployment(facts, given, assumed)
     model = _model(facts, model_name, missing)
     if model is not None:
+        if "enable_expert_parallel" not in given and not any(isinstance(g.mlp, MoeMlp) for g in model.groups):
+            deployment = deployment.model_copy(update={"enable_expert_parallel": False})
         model = _stored(model, deployment, facts, assumed)
     gpu = _gpu(facts, gpu_name, missing)
     return Logged(model=model, gpu=gpu, deployment=deployment, missing=tuple(missing), assumptions=tuple(assumed))
@@ -65,7 +68,7 @@ def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption
     said = facts.settings
     values: dict[str, Any] = {name: said[name] for name in SAME if name in said}
     if engine != "llamacpp":
-        values["data_parallel_size"] = 1 if said.get("enable_dp_attention") else said.get("data_parallel_size", 1)
+        values |= _replicas(said)
     if said.get("enable_lora"):
         values["max_loras"] = said.get("max_loras", 1)
     if said.get("disable_radix_cache"):
@@ -89,6 +92,18 @@ def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption
     if "dtype" in values:
         values["dtype"] = DTYPE_ALIASES.get(str(values["dtype"]), values["dtype"])
     return checked(Deployment, values | {"engine": engine} | given)
+
+
+def _replicas(said: Mapping[str, Value]) -> dict[str, Any]:
+    """Replicas of attention: SGLang's take their ranks from tp_size, and share the experts."""
+    dp, tp = said.get("data_parallel_size", 1), said.get("tensor_parallel_size", 1)
+    ep = said.get("expert_parallel_size", 1)
+    found: dict[str, Any] = {"data_parallel_size": dp}
+    if isinstance(ep, int) and ep > 1:
+        found["enable_expert_parallel"] = True
+    if said.get("enable_dp_attention") and isinstance(dp, int) and isinstance(tp, int) and dp and tp % dp == 0:
+        found |= {"tensor_parallel_size": tp // dp, "enable_expert_parallel": True}
+    return found
 
 
 def _llamacpp(facts: LogFacts) -> dict[str, Any]:

@@ -143,3 +143,24 @@ def test_a_card_that_others_use() -> None:
     assert [one.change for one in found.advice] == ["free the GPU"]  # 15.27 GiB of weights and 12.31 free
     small = result(VLLM_BUSY.replace("Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B"), gpu="l40s")
     assert [one.change for one in small.advice] == ["--gpu-memory-utilization 0.27"]
+
+
+SGLANG_DP = """\
+[2026-02-01 09:00:00] server_args=ServerArgs(model_path='deepseek-ai/DeepSeek-V3.2', context_length=None, \
+kv_cache_dtype='fp8_e4m3', mem_fraction_static=0.85, tp_size=8, dp_size=8, enable_dp_attention=True, ep_size=8)
+[2026-02-01 09:00:10 DP0 TP0 EP0] Load weight begin. avail mem=139.10 GB
+[2026-02-01 09:01:12 DP0 TP0 EP0] KV Cache is allocated. dtype: torch.float8_e4m3fn, #tokens: 494336, KV size: 22.13 GB
+[2026-02-01 09:01:12 DP1 TP1 EP1] KV Cache is allocated. dtype: torch.float8_e4m3fn, #tokens: 494336, KV size: 22.13 GB
+"""
+
+
+def test_attention_of_its_own_on_every_rank() -> None:
+    """SGLang's dp_size divides tp_size: each rank has all of the attention and an eighth of the experts."""
+    found = diagnose(SGLANG_DP, {"gpu": "h200-sxm"})
+    assert found.inputs["tensor_parallel_size"] == 1
+    assert found.inputs["data_parallel_size"] == 8
+    weights = {line.name: line.predicted_bytes for line in found.result.memory}["weights"]
+    assert weights == pytest.approx(94.75 * GIB, rel=0.001)  # 80.1 with the attention divided by eight
+    assert {one.name: one.agrees for one in found.result.agreement}["tokens"]
+    dense = diagnose(SGLANG_DP.replace("deepseek-ai/DeepSeek-V3.2", "Qwen/Qwen3-8B"), {"gpu": "h200-sxm"})
+    assert dense.inputs["enable_expert_parallel"] is False
