@@ -1,9 +1,10 @@
-"""How a real engine spends its memory."""
+"""How a real engine spends its memory. Each engine is a module of its name, with its `capacity`."""
+
+from importlib import import_module
 
 from kvcalc.counting.layout import pipeline_stages, rank_weights
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.weights import mtp_weight_bytes, stored_bytes, weight_bytes
-from kvcalc.engines import ideal, llamacpp, sglang, trtllm, vllm
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.dtypes import cache_dtype as asked_cache_dtype
 from kvcalc.engines.dtypes import engine_dtype
@@ -31,20 +32,16 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
             hint="leave --decode-context-parallel-size out, or use --engine vllm or ideal",
         )
     stages = pipeline_stages(model, deployment.pipeline_parallel_size)
-    if deployment.engine == "ideal":
-        return ideal.capacity(model, deployment, pool_bytes, stages)
-    if deployment.engine == "vllm":
-        return vllm.capacity(model, deployment, pool_bytes, stages)
-    if deployment.engine == "sglang":
-        return sglang.capacity(model, deployment, pool_bytes, stages)
-    if deployment.engine == "trtllm":
-        return trtllm.capacity(model, deployment, pool_bytes, stages)
-    return llamacpp.capacity(model, deployment, pool_bytes, stages)
+    rules = import_module(f"kvcalc.engines.{deployment.engine}")  # one engine's, not all
+    held: Capacity = rules.capacity(model, deployment, pool_bytes, stages)
+    return held
 
 
 def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
     """The cache's element type under this engine: as asked, else as the checkpoint says, else as the engine does."""
     if deployment.engine == "vllm":
+        from kvcalc.engines import vllm
+
         return vllm.planned_dtype(model, deployment)
     if deployment.engine == "llamacpp" and deployment.kv_cache_dtype == "auto":
         return "f16"  # whatever the file's tensors are
@@ -62,6 +59,8 @@ def loaded_weight_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec |
         return _even_share(model, layout)
     drafts = deployment.num_speculative_tokens > 0
     if deployment.engine == "llamacpp":
+        from kvcalc.engines import llamacpp
+
         return llamacpp.offloaded_bytes(model, layout)
     check_layout(model, layout)
     check_weight_blocks(model, deployment)

@@ -1,6 +1,5 @@
 """Memory before the cache: from a GPU's total to the pool."""
 
-from kvcalc.engines import memory_llamacpp, memory_sglang, memory_trtllm, memory_vllm
 from kvcalc.engines.memory_budget import NOTHING, ByteRange, MemoryBudget
 from kvcalc.engines.memory_lora import adapter_bytes
 from kvcalc.engines.memory_settings import NOT_OBSERVED, Observed
@@ -51,12 +50,20 @@ def budget_of_shape(
     if deployment.engine == "ideal":
         found = _ideal(gpu, deployment, weights)
     elif deployment.engine == "vllm":
+        from kvcalc.engines import memory_vllm
+
         found = memory_vllm.budget(shape, gpu, deployment, weights, lora, max_model_len, observed)
     elif deployment.engine == "sglang":
+        from kvcalc.engines import memory_sglang
+
         found = memory_sglang.budget(shape, gpu, deployment, weights + lora.value, max_model_len)
     elif deployment.engine == "trtllm":
+        from kvcalc.engines import memory_trtllm
+
         found = memory_trtllm.budget(shape, gpu, deployment, weights + lora.value)
     else:
+        from kvcalc.engines import memory_llamacpp
+
         found = memory_llamacpp.budget(shape, gpu, deployment, weights + lora.value)
     if gpu.unified_memory and deployment.engine != "ideal":
         found = found.model_copy(update={"pool": None, "reason": UNIFIED})
