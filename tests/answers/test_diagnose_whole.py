@@ -160,7 +160,9 @@ def test_attention_of_its_own_on_every_rank() -> None:
     assert found.inputs["tensor_parallel_size"] == 1
     assert found.inputs["data_parallel_size"] == 8
     weights = {line.name: line.predicted_bytes for line in found.result.memory}["weights"]
-    assert weights == pytest.approx(94.75 * GIB, rel=0.001)  # 80.1 with the attention divided by eight
+    experts = 58 * 256 * 3 * 7168 * 2048  # of a byte each
+    assert weights is not None
+    assert 17e9 < weights - experts / 8 < 21e9  # 17 billion other parameters, the embedding and the head in 16 bits
     assert {one.name: one.agrees for one in found.result.agreement}["tokens"]
     dense = diagnose(SGLANG_DP.replace("deepseek-ai/DeepSeek-V3.2", "Qwen/Qwen3-8B"), {"gpu": "h200-sxm"})
     assert dense.inputs["enable_expert_parallel"] is False
