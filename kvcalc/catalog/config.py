@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from kvcalc.catalog.families.decoder import read_groups, view
 from kvcalc.catalog.families.defaults import defaults_of
-from kvcalc.catalog.families.encoder import read_encoder
 from kvcalc.catalog.families.expressions import switch
 from kvcalc.catalog.families.mtp import read_mtp
 from kvcalc.catalog.families.nested import encoder_keys, image_tokens, text_decoder
@@ -55,6 +54,8 @@ def read_config(
         keys = keys.over({"source_tokens": image_tokens(root)})
     towers, assumptions = read_towers(config)
     if traits.encoder and root.flag("is_encoder_decoder", default=True):
+        from kvcalc.catalog.families.encoder import read_encoder
+
         towers = (*towers, read_encoder(encoder_keys(root, keys), traits, hidden, vocab))
     model = ModelSpec(
         name=name,
