@@ -74,7 +74,7 @@ def one_line(text: str) -> str:
 
 
 def _run(argv: Sequence[str]) -> int:
-    if not argv:
+    if not argv and not _completing():
         # Nothing was asked: say what can be, but do not let a script with an empty variable pass.
         with contextlib.redirect_stdout(sys.stderr):
             _run(["--help"])
@@ -109,10 +109,15 @@ def _wanted(argv: Sequence[str]) -> str | None:
     return next((word for word in argv if not word.startswith("-")), None)
 
 
+def _completing() -> bool:
+    """Whether the shell asks what could follow."""
+    return any(name.startswith("_KVCALC_COMPLETE") for name in os.environ)
+
+
 def build_app(argv: Sequence[str]) -> Callable[..., Any]:
     """The application as far as this command line needs it: one command where it begins with one, else the list."""
     wanted = _wanted(argv)
-    completing = any(name.startswith("_KVCALC_COMPLETE") for name in os.environ)
+    completing = _completing()
     first = not completing and wanted in COMMANDS and argv[0] == wanted
     app = typer.Typer(
         help=MAIN_HELP,

@@ -32,7 +32,7 @@ def command(flags: Flags) -> None:
     """
     output = Output(flags)
     from kvcalc.executor.calibrate import DEFAULT, calibrate, report_of
-    from kvcalc.executor.device import open_device, torch_dtype
+    from kvcalc.executor.device import open_device
     from kvcalc.executor.microbench_layer import Heads
     from kvcalc.executor.quiet import PATIENCE_S, Patience
     from kvcalc.executor.store import save
@@ -46,7 +46,7 @@ def command(flags: Flags) -> None:
         head_dim=parse_count(flags.get("head_dim", str(DEFAULT.head_dim)), "--head-dim"),
         page_size=parse_tokens(flags.get("block_size", str(DEFAULT.page_size)), "--block-size"),
     )
-    torch_dtype(heads.dtype)
+    heads.check()
     patience = parse_seconds(flags["patience"], "--patience") if "patience" in flags else PATIENCE_S
     with bar() as progress:
         result = calibrate(Bench(device, Patience(patience)), heads, progress)

@@ -4,11 +4,15 @@ from typing import Annotated
 
 import typer
 
+from kvcalc.cli import complete
 from kvcalc.cli.flags import OUTPUT
 from kvcalc.cli.options import Flags, takes
 from kvcalc.cli.output import Output
 
-GpuArgument = Annotated[str | None, typer.Argument(metavar="GPU", help="One of them, in full.", show_default=False)]
+GpuArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="GPU", help="One of them, in full.", show_default=False, autocompletion=complete.gpus),
+]
 
 
 @takes(OUTPUT)

@@ -4,12 +4,16 @@ from typing import Annotated
 
 import typer
 
+from kvcalc.cli import complete
 from kvcalc.cli.flags import NUMBERS, OUTPUT
 from kvcalc.cli.options import Flags, takes
 from kvcalc.cli.output import Output
 
 ModelArgument = Annotated[
-    str | None, typer.Argument(metavar="MODEL", help="One of them, in full; or any model.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="MODEL", help="One of them, in full; or any model.", show_default=False, autocompletion=complete.models
+    ),
 ]
 NewCardOption = Annotated[
     str | None,

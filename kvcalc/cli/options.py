@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from kvcalc.cli import complete
 from kvcalc.cli.flags import Flag
 from kvcalc.errors import KvcalcError
 
@@ -16,10 +17,12 @@ ModelArgument = Annotated[
         metavar="MODEL",
         help="A card, a Hub id (@revision), a folder, a config.json, a .gguf or a TOML.",
         show_default=False,
+        autocompletion=complete.models,
     ),
 ]
 ModelsArgument = Annotated[
-    list[str], typer.Argument(metavar="MODEL", help="One or several models.", show_default=False)
+    list[str],
+    typer.Argument(metavar="MODEL", help="One or several models.", show_default=False, autocompletion=complete.models),
 ]
 
 Flags = dict[str, Any]
@@ -97,7 +100,12 @@ def takes(
 
 def _parameter(flag: Flag, repeated: bool) -> inspect.Parameter:
     option: Any = typer.Option(
-        *flag.names, metavar=flag.metavar, help=flag.help, rich_help_panel=flag.panel, show_default=False
+        *flag.names,
+        metavar=flag.metavar,
+        help=flag.help,
+        rich_help_panel=flag.panel,
+        show_default=False,
+        autocompletion=complete.gpus if flag.field == "gpu" else None,
     )
     kind: Any = str | None
     if flag.kind in ("switch", "bool"):

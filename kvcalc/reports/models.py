@@ -14,7 +14,7 @@ class ModelRow(Frozen):
     active_parameters: int
     weight_bytes: int
     kv_bytes_per_token: int | float  # once every window is full
-    kv_bytes_per_token_at_start: float  # while every window is still filling
+    kv_bytes_per_token_at_start: int | float  # while every window is still filling
     fixed_bytes_per_sequence: int
     max_context: int | None
     quantization: str | None
@@ -66,7 +66,7 @@ class ModelResult(Frozen):
     quantization: str | None
     cache_dtype: str
     kv_bytes_per_token: int | float  # once every window is full
-    kv_bytes_per_token_at_start: float  # while every window is still filling
+    kv_bytes_per_token_at_start: int | float  # while every window is still filling
     fixed_bytes_per_sequence: int
     max_context: int | None
     published: tuple[PublishedCount, ...]

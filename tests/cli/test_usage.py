@@ -1,7 +1,10 @@
 """Help and wrong usage: what a tired user meets first."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
@@ -71,3 +74,23 @@ def test_a_flag_given_twice_is_not_silently_dropped(cli: Cli, again: str) -> Non
 
 def test_a_swept_flag_may_be_given_twice(cli: Cli) -> None:
     assert cli("compare llama-3-8b --gpu h100-sxm --gpu l40s").code == 0
+
+
+@pytest.mark.parametrize(
+    "words, position, offered",
+    [
+        ("kvcalc s", 1, {"size", "step", "speculate"}),
+        ("kvcalc size llama-3-8b --gpu h100-s", 4, {"h100-sxm"}),
+        ("kvcalc kv deepseek-v3 deepseek-v3.", 3, {"deepseek-v3.1", "deepseek-v3.2"}),
+        ("kvcalc models llama-3-7", 2, {"llama-3-70b"}),
+        ("kvcalc gpus h200-", 2, {"h200-nvl", "h200-sxm"}),
+    ],
+)
+def test_the_shell_completes(words: str, position: int, offered: set[str]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "kvcalc"],
+        env={**os.environ, "_KVCALC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(position)},
+        capture_output=True,
+        text=True,
+    )
+    assert set(ran.stdout.split()) == offered
