@@ -5,7 +5,7 @@ from typing import Any
 
 from kvcalc.answers.log_advice import log_advice
 from kvcalc.answers.log_agreement import agreement, length_of
-from kvcalc.answers.log_memory import measured_pool, memory_lines
+from kvcalc.answers.log_memory import measured_pool, memory_lines, other_weights
 from kvcalc.answers.logged import Logged, logged
 from kvcalc.answers.refused import explained
 from kvcalc.engines import capacity, loaded_weight_bytes
@@ -33,7 +33,8 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
     facts = read_log(lines)
     specs = logged(facts, flags or {})
     weights = _weights(specs)
-    budget = _budget(facts, specs, weights)
+    loaded = facts.weights_bytes if other_weights(facts, weights) else weights
+    budget = _budget(facts, specs, loaded)
     held = _capacity(facts, specs)
     memory = memory_lines(facts, budget, weights if _same_file(specs) else None)
     result = DiagnoseResult(
@@ -43,7 +44,7 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
         gpu=specs.gpu.title if specs.gpu else facts.gpu,
         started=not facts.refusals,
         log=_log(facts),
-        predicted=_predicted(facts, budget, held),
+        predicted=_predicted(facts, weights, budget, held),
         memory=memory,
         agreement=agreement(facts, memory, held),
         refusals=explained(facts, specs, held, budget),
@@ -58,7 +59,7 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
             **specs.deployment.model_dump(mode="json"),
         },
         result=result,
-        assumptions=(*specs.assumptions, *(budget.assumptions if budget else ()), *_other_file(facts, specs)),
+        assumptions=(*specs.assumptions, *(budget.assumptions if budget else ()), *_other_file(facts, specs, weights)),
         sources=(*(specs.model.sources if specs.model else ()),),
         warnings=(*_restarts(facts), *(budget.warnings if budget else ())),
     )
@@ -79,10 +80,17 @@ def _same_file(specs: Logged) -> bool:
     )
 
 
-def _other_file(facts: LogFacts, specs: Logged) -> tuple[Assumption, ...]:
-    if _same_file(specs) or specs.model is None or facts.weights_bytes is None:
+def _other_file(facts: LogFacts, specs: Logged, weights: int | None) -> tuple[Assumption, ...]:
+    """Said where the model that was found is not stored as the one that was served."""
+    if specs.model is None or facts.weights_bytes is None:
         return ()
-    why = "the types of the file's tensors are not known here: give the .gguf with --model to compare the weights"
+    if not _same_file(specs):
+        why = "the types of the file's tensors are not known here: give the .gguf with --model to compare the weights"
+    elif other_weights(facts, weights):
+        why = f"the log's are not those of {specs.model.name} as it is stored and stand for them below: "
+        why += "name the checkpoint that was served with --model"
+    else:
+        return ()
     return (Assumption(name="weights", value=None, why=why),)
 
 
@@ -119,13 +127,14 @@ def _estimate(value: ByteRange | None) -> dict[str, int] | None:
     return None if value is None else {"value": value.value, "low": value.low, "high": value.high}
 
 
-def _predicted(facts: LogFacts, budget: MemoryBudget | None, held: Capacity | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _predicted(
+    facts: LogFacts, weights: int | None, budget: MemoryBudget | None, held: Capacity | None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {} if weights is None else {"weights_bytes": weights}
     if budget is not None:
         found |= {
             "total_bytes": budget.total,
             "requested_bytes": budget.requested,
-            "weights_bytes": budget.weights,
             "non_torch_bytes": _estimate(budget.non_torch),
             "activation_bytes": _estimate(budget.activation.peak if budget.activation else None),
             "graphs_bytes": _estimate(budget.graphs),

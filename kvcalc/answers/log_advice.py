@@ -5,7 +5,7 @@ from contextlib import suppress
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.engine_words import in_engine_words
-from kvcalc.answers.log_memory import measured_pool
+from kvcalc.answers.log_memory import measured_pool, other_weights
 from kvcalc.answers.logged import Logged
 from kvcalc.answers.refused import longest_that_fits, states_held
 from kvcalc.engines import cache_dtype, capacity
@@ -16,6 +16,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.reports.size import Advice
 from kvcalc.units import format_bytes, format_count
 
+MOVE_WEIGHTS = ("--quantization", "--tensor-parallel-size")  # what they give depends on the weights themselves
 SIXTEEN_BITS_OR_MORE = ("bf16", "fp16", "fp32")
 
 
@@ -33,7 +34,9 @@ def log_advice(
             found += _room(facts, specs)
         elif question is not None:
             deployed = Deployed(question)
-            found += advice(deployed, deployed.operating_point(), measured_pool=measured_pool(facts))
+            calculated = advice(deployed, deployed.operating_point(), measured_pool=measured_pool(facts))
+            other = other_weights(facts, deployed.weight_bytes)
+            found += [one for one in calculated if not (other and one.change.startswith(MOVE_WEIGHTS))]
         elif held is not None:
             found += _smaller_elements(facts, specs, held)
     first: dict[str, Advice] = {}

@@ -6,12 +6,20 @@ from kvcalc.reports.diagnose import MemoryLine
 from kvcalc.units import GIB
 
 PRINTED = 0.015 * GIB  # what two decimals can hide
+OTHER_CHECKPOINT = 0.1  # of the weights; what loading adds is a few percent
 LEFT_BY_LOADING = GIB  # Qwen3.5-27B, bf16: 51.86 GiB for tensors of 50.99
 
 
 def measured_pool(facts: LogFacts) -> int | None:
     """Bytes for the cache: as printed, else the caches that were announced."""
     return facts.pool_bytes if facts.pool_bytes is not None else facts.cache_bytes
+
+
+def other_weights(facts: LogFacts, predicted: int | None) -> bool:
+    """Whether the log's weights are so unlike the predicted ones that another checkpoint must have been served."""
+    if not facts.weights_bytes or not predicted:
+        return False
+    return abs(facts.weights_bytes / predicted - 1) > OTHER_CHECKPOINT
 
 
 def memory_lines(facts: LogFacts, budget: MemoryBudget | None, weights: int | None) -> tuple[MemoryLine, ...]:

@@ -145,6 +145,31 @@ def test_a_card_that_others_use() -> None:
     assert [one.change for one in small.advice] == ["--gpu-memory-utilization 0.27"]
 
 
+# Qwen3.5-27B in 4 bits with an fp8 cache and three draft tokens, vLLM 0.26: 9.29 GiB needed, 260,800 tokens fit.
+VLLM_HYBRID = """\
+(APIServer pid=1) INFO [utils.py:302]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.26.1rc1
+(APIServer pid=1) INFO [utils.py:240] non-default args: {'model': 'Qwen/Qwen3.5-27B', 'max_model_len': 262144, \
+'kv_cache_dtype': 'fp8', 'enable_prefix_caching': True, 'speculative_config': {'num_speculative_tokens': 3}}
+(EngineCore pid=9) INFO [interface.py:980] Setting attention block size to 1600 tokens to ensure that attention page \
+size is >= mamba page size.
+(EngineCore pid=9) INFO [gpu_model_runner.py:4820] Model loading took 18.9 GiB memory and 24.1 seconds
+(EngineCore pid=9) INFO [gpu_worker.py:436] Available KV cache memory: 9.28 GiB
+(EngineCore pid=9) ERROR [core.py:1099] ValueError: To serve at least one request with the models's max seq len \
+(262144), (9.29 GiB KV cache is needed, which is larger than the available KV cache memory (9.28 GiB). Based on the \
+available memory, the estimated maximum model length is 260800. Try increasing `gpu_memory_utilization`
+"""
+
+
+def test_another_checkpoint_than_the_one_that_was_served() -> None:
+    report = diagnose(VLLM_HYBRID, {"gpu": "rtx5090"})
+    compared = {one.name: one for one in report.result.agreement}
+    assert compared["needed for one sequence"].predicted == pytest.approx(9.29 * GIB, rel=0.001)
+    assert compared["longest sequence"].predicted == 260800
+    assert not compared["weights"].agrees
+    assert not [one for one in report.result.advice if one.change.startswith(("--quantization", "--tensor"))]
+    assert [one for one in report.assumptions if one.name == "weights"]
+
+
 SGLANG_DP = """\
 [2026-02-01 09:00:00] server_args=ServerArgs(model_path='deepseek-ai/DeepSeek-V3.2', context_length=None, \
 kv_cache_dtype='fp8_e4m3', mem_fraction_static=0.85, tp_size=8, dp_size=8, enable_dp_attention=True, ep_size=8)
