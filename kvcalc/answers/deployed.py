@@ -23,6 +23,7 @@ from kvcalc.timing.price import Machine
 from kvcalc.timing.profile import profile_for
 from kvcalc.units import format_bytes, format_count
 
+MEASURED_VENDORS = ("NVIDIA", "AMD")  # whose memory before the cache is in the evidence
 NO_LIMIT_CONTEXT = 8192  # for a model without a maximum, when nothing is said
 
 
@@ -192,9 +193,20 @@ class Deployed:
         return (
             *self.gpu.assumptions,
             *self.budget.assumptions,
+            *self._memory_assumption,
             *self.time_assumptions,
             *self._price_assumption,
         )
+
+    @property
+    def _memory_assumption(self) -> tuple[Assumption, ...]:
+        """Profile runs were read on two vendors' GPUs; llama.cpp makes none."""
+        budget, engine = self.budget, self.deployment.engine
+        given = budget.pool is None or budget.pool_given or budget.given_overhead is not None
+        if given or engine in ("ideal", "llamacpp") or self.gpu.vendor in MEASURED_VENDORS:
+            return ()
+        why = f"what an engine spends before the cache was measured on {' and '.join(MEASURED_VENDORS)} GPUs"
+        return (Assumption(name="memory", value=f"as on {MEASURED_VENDORS[0]}", why=why),)
 
     @property
     def time_assumptions(self) -> tuple[Assumption, ...]:

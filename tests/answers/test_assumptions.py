@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kvcalc.answers.question import ask
+from kvcalc.answers.size import size
 from kvcalc.answers.step import step
 from kvcalc.cli.app import run
 
@@ -51,3 +52,15 @@ def test_a_length_above_the_models_maximum_is_a_warning_and_an_assumption(
 def test_what_the_times_leave_out() -> None:
     assert "cpu offload" in names("llama-3-8b", cpu_offload_bytes="10")
     assert "swap space" in names("llama-3-8b", swap_space_bytes="4")
+
+
+@pytest.mark.parametrize("gpu, flags, said", [
+    ("tpu-v6e", {}, True),
+    ("tpu-v6e", {"overhead_bytes": "3GiB"}, False),
+    ("tpu-v6e", {"engine": "ideal"}, False),
+    ("h100-sxm", {}, False),
+    ("mi300x", {}, False),
+])  # fmt: skip
+def test_memory_of_gpus_that_nobody_measured(gpu: str, flags: dict[str, str], said: bool) -> None:
+    report = size(ask("qwen3-0.6b", {"gpu": gpu, **flags}))
+    assert ("memory" in {one.name for one in report.assumptions}) is said
