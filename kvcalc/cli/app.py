@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from kvcalc.cli.options import normal
 from kvcalc.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, KvcalcError
 
 # name → the question it answers, in the order of a user's day
@@ -124,7 +125,11 @@ def build_app(argv: Sequence[str]) -> Callable[..., Any]:
         add_completion=not first,
         rich_markup_mode=None,  # plain help starts twice as fast
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+            "token_normalize_func": normal,
+        },
     )
     app.callback()(_root)
     for name, line in COMMANDS.items():

@@ -82,7 +82,12 @@ class Command:
 
 
 def _flag_words(words: Sequence[str]) -> list[str]:
-    return [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
+    return [normal(word.partition("=")[0]) for word in words if word.startswith("-") and word != "-"]
+
+
+def normal(word: str) -> str:
+    """A flag as the tables spell it; vLLM takes --max_model_len too."""
+    return word.replace("_", "-")
 
 
 def takes(

@@ -94,3 +94,15 @@ def test_the_shell_completes(words: str, position: int, offered: set[str]) -> No
         text=True,
     )
     assert set(ran.stdout.split()) == offered
+
+
+@pytest.mark.parametrize("flag", ["-tp=2", "-tp 2", "--tensor-parallel-size=2", "--tensor_parallel_size 2"])
+def test_flags_are_spelled_as_engines_take_them(cli: Cli, flag: str) -> None:
+    ran = cli(f"size llama-3-8b --gpu h100-sxm --json {flag}")
+    assert ran.json["inputs"]["tensor_parallel_size"] == 2
+
+
+def test_a_flag_given_twice_in_two_spellings_is_given_twice(cli: Cli) -> None:
+    ran = cli("size llama-3-8b --gpu h100-sxm --max-model-len 4K --max_model_len 8K")
+    assert_refused(ran)
+    assert "given twice" in ran.err
