@@ -2,7 +2,7 @@
 
 import pytest
 from engines.models import DEEPSEEK_V3, DEEPSEEK_V3_2, GEMMA_3_27B, GPT_OSS_120B, LLAMA_3_8B, QWEN3_5_27B, gqa, model
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
@@ -69,6 +69,7 @@ def test_replicas_do_not_share_a_cache(engine: str, spec: ModelSpec, pool: int, 
 @settings(max_examples=30)
 @given(st.sampled_from(MOE), st.sampled_from((1, 2, 4, 8)), st.sampled_from((1, 2, 4)), st.booleans())
 def test_all_ranks_together_load_the_model(name: str, tp: int, dp: int, experts: bool) -> None:
+    assume(tp * dp <= 16)  # the experts of Llama-4-Scout
     spec = load_model(name)
     fields = {"tensor_parallel_size": tp, "data_parallel_size": dp, "enable_expert_parallel": experts}
     loaded = loaded_weight_bytes(spec, Deployment.model_validate(fields))
