@@ -10,8 +10,11 @@ def main() -> None:
     gc.set_threshold(100_000)
     # Pydantic searches every installed package for plugins, of which kvcalc has none: 13 ms.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    from kvcalc.cli.app import run
-
+    try:
+        from kvcalc.cli.app import run
+    except KeyboardInterrupt:  # Ctrl-C before there is anything to catch it
+        print("error: interrupted", file=sys.stderr)
+        sys.exit(130)
     sys.exit(run(sys.argv[1:]))
 
 

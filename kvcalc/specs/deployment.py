@@ -83,7 +83,7 @@ class Deployment(Layout):
     num_speculative_tokens: Annotated[int, Field(ge=0, le=64), count("--num-speculative-tokens")] = 0
     max_loras: Annotated[int, Field(ge=0, le=1024), count("--max-loras")] = 0
     max_lora_rank: Annotated[int, Field(ge=1, le=4096), count("--max-lora-rank")] = 16
-    kv_memory_bytes: Annotated[Bytes | None, size("--kv-memory")] = None  # per GPU; sets the pool outright
+    kv_memory_bytes: Annotated[Bytes | None, Field(gt=0), size("--kv-memory")] = None  # per GPU; sets the pool outright
     overhead_bytes: Annotated[Bytes | None, size("--overhead")] = None  # per GPU; replaces the predicted one
     cpu_offload_bytes: Annotated[Bytes, gib("--cpu-offload-gb")] = 0
     swap_space_bytes: Annotated[Bytes, gib("--swap-space")] = 0

@@ -41,6 +41,7 @@ LINES = [
     f"{SIZE} --kv-memory 50",
     f"{SIZE} --kv-memory 50GBB",
     f"{SIZE} --kv-memory -1GB",
+    f"{SIZE} --kv-memory 0GB",
     f"{SIZE} --kv-memory 50gb",
     f"{SIZE} --overhead 3",
     f"{SIZE} --gpu-memory-utilization 0",

@@ -160,6 +160,21 @@ def test_interruption_exits_with_130() -> None:
     assert (process.returncode, out, err) == (130, "", "error: interrupted\n")
 
 
+def test_interruption_while_it_starts_is_no_traceback() -> None:
+    script = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'kvcalc.cli.app':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from kvcalc.__main__ import main\n"
+        "main()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "error: interrupted\n")
+
+
 def test_debug_shows_the_traceback() -> None:
     process = kvcalc("kv", "no-such-model-at-all", env={**os.environ, "KVCALC_DEBUG": "1"})
     _, err = process.communicate(timeout=30)
