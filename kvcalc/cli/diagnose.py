@@ -1,8 +1,10 @@
 """`kvcalc diagnose`."""
 
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Annotated, TextIO
 
 import typer
@@ -56,10 +58,11 @@ def _opened(path: str) -> Iterator[TextIO]:
         yield sys.stdin
         return
     try:
-        file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115
+        file = open(path, "rb")  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise KvcalcError(
             f"cannot read the log {path[:200]}: {error}", hint="check the path and its permissions"
         ) from error
     with file:
-        yield file
+        encoding = "utf-16" if file.peek(2)[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8"  # PowerShell's redirects
+        yield TextIOWrapper(file, encoding=encoding, errors="replace")
