@@ -58,9 +58,16 @@ def _refuse_nonsense(choices: Mapping[str, list[Any]], load: Loader) -> None:
     for name in choices.get("gpu", ()):
         load_gpu(name)
     for field, values in choices.items():
-        if field not in ("model", "gpu"):
-            for value in values:
-                checked(Workload if field in Workload.model_fields else Deployment, {field: value})
+        for value in values:
+            _resolved(field, value)
+
+
+def _resolved(field: str, value: Any) -> Any:
+    """The value that a flag was given, in its base unit: 8,192 of 8K."""
+    if field in ("model", "gpu"):
+        return value
+    spec = Workload if field in Workload.model_fields else Deployment
+    return getattr(checked(spec, {field: value}), field)
 
 
 def _rows(
@@ -74,16 +81,17 @@ def _rows(
     for values in product(*choices.values()):
         one = dict(zip(choices, values, strict=True))
         varies = {"model" if name == "model" else flag_of(name)[2:]: one[name] for name in varying}
+        at = {name: _resolved(name, one[name]) for name in varying}
         model = one.pop("model")
         try:
             report = size(ask(model, one, load=load), with_advice=False)
         except KvcalcError as error:
             errors.append(error)
-            yield CompareRow(varies=varies, size=None, error=error.message)
+            yield CompareRow(varies=varies, at=at, size=None, error=error.message)
             continue
         assumptions.append((varies, report.assumptions))
         warnings.update(dict.fromkeys(report.warnings))
-        yield CompareRow(varies=varies, size=report.result)
+        yield CompareRow(varies=varies, at=at, size=report.result)
 
 
 def _rank(row: CompareRow) -> tuple[int, float, float]:
@@ -96,7 +104,7 @@ def _rank(row: CompareRow) -> tuple[int, float, float]:
 
 def _flat(row: CompareRow) -> dict[str, Any]:
     figures = {} if row.size is None else row.size.model_dump(mode="json")
-    return {**figures, **row.varies, "varies": dict(row.varies), "error": row.error}
+    return {**row.at, **figures, **row.at, "varies": dict(row.varies), "error": row.error}
 
 
 def _summary(rows: Sequence[CompareRow]) -> Iterator[str]:

@@ -18,7 +18,8 @@ SHORT = {
 class CompareRow(Frozen):
     """What varies, and the figures of `size`; `error` where the combination is not possible."""
 
-    varies: dict[str, Any]
+    varies: dict[str, Any]  # by flag, as typed
+    at: dict[str, Any]  # by field, in base units
     size: SizeResult | None
     error: str | None = None
 

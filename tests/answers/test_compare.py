@@ -32,10 +32,16 @@ def test_an_unknown_model_is_an_error() -> None:
 
 def test_a_combination_that_cannot_be_is_a_row() -> None:
     report = run(tensor_parallel_size=["1", "3"])
-    errors = {row["tensor-parallel-size"]: row["error"] for row in report.result.rows}
-    assert errors["1"] is None
-    assert "32 query heads" in errors["3"]
+    errors = {row["tensor_parallel_size"]: row["error"] for row in report.result.rows}
+    assert errors[1] is None
+    assert "32 query heads" in errors[3]
     assert report.result.summary[0] == "1 of 2 fit."
+
+
+def test_what_varies_is_in_base_units() -> None:
+    rows = run(context=["4K", "8k"], price_usd_per_hour=["2.50"], kv_cache_dtype=["fp8"]).result.rows
+    assert [row["context"] for row in rows] == [4096, 8000]
+    assert [row["varies"] for row in rows] == [{"context": "4K"}, {"context": "8k"}]
 
 
 def test_where_nothing_can_be_the_reason_is_the_error() -> None:

@@ -95,7 +95,4 @@ def _step_figures(row: dict[str, Any]) -> tuple[str, ...]:
 
 def rows(report: CompareReport) -> list[dict[str, Any]]:
     """For CSV: what varies and the figures."""
-    return [
-        {**row["varies"], **{k: v for k, v in row.items() if k != "varies" and k not in row["varies"]}}
-        for row in report.result.rows
-    ]
+    return [{name: value for name, value in row.items() if name != "varies"} for row in report.result.rows]
