@@ -69,7 +69,7 @@ def _kernels(result: CalibrateResult) -> Kernels:
         attention=tuple(
             AttentionKernel(
                 dtype=dtype,
-                library="kvcalc",
+                library="any",  # stands for every engine's kernels on this device
                 latency_s=row.latency_s,
                 bandwidth_share=_share(row.bandwidth_bytes_per_s / bandwidth),
                 error=row.error,

@@ -1,7 +1,8 @@
 """What a decode step of the executor should take: from a data sheet, from measured ceilings, and from constants that
 small benchmarks gave. The counts are those of every other command; nothing here was fitted to a whole step.
 
-    weights   products: latency of each + bytes / bandwidth, both as measured for this number of rows
+    weights   products: latency of each + bytes / bandwidth, both as measured for this number of rows; and what the
+              rest takes longer because weights pass through the caches in between
     kv        attention: latency of each layer + bytes of the pages / bandwidth
     overhead  norms, rotary, gate, sampler: once a step, of each layer, and what they move
 """
@@ -99,9 +100,9 @@ def predict(
     gemms = tuple(one for one in operators if one.kind == "gemm")
     attention = tuple(one for one in operators if one.kind == "attention")
     figures = {
-        "weights": _weights(gemms, model, measured, batch),
+        "weights": _weights(operators, model, measured, batch),
         "kv": _attention(model, measured, batch, context, page_size),
-        "overhead": _overhead(operators, model, measured, batch),
+        "overhead": _glue(operators, model, measured, batch, cold=False),
     }
     seconds = {f"{name}_s": float(figure.value or 0) for name, figure in figures.items()}
     figures["step"] = _figure("weights_s + kv_s + overhead_s", sum(seconds.values()), seconds)
@@ -132,8 +133,13 @@ def _figure(formula: str, value: float, inputs: dict[str, float]) -> Figure:
     return Figure(name="", value=value, unit="s", formula=formula, inputs=dict(inputs), source=SOURCE)
 
 
-def _weights(gemms: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int) -> Figure:
-    """Every product at the constants of this number of rows. A head that is also looked up keeps its usual order."""
+def _weights(operators: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int) -> Figure:
+    """Every product at the constants of this number of rows, and what the glue loses by the weights between.
+
+    A head that is also looked up keeps its usual order.
+    """
+    operators = tuple(operators)
+    gemms = tuple(one for one in operators if one.kind == "gemm")
     row = linear_at(measured, model.dtype, batch)
     plain = row.plain_bandwidth_bytes_per_s if model.tied_embeddings else None
     usual = [one for one in gemms if plain is None or one.name != "head"]
@@ -150,6 +156,10 @@ def _weights(gemms: Iterable[Operator], model: ModelSpec, measured: CalibrateRes
         inputs |= {"head_bytes": head, "head_bandwidth_bytes_per_s": plain}
         value += head / plain
         formula += " + head_bytes / head_bandwidth_bytes_per_s"
+    glue = [_glue(operators, model, measured, batch, cold=cold).value or 0.0 for cold in (True, False)]
+    inputs["slower_glue_s"] = max(0.0, glue[0] - glue[1])
+    value += inputs["slower_glue_s"]
+    formula += " + slower_glue_s"
     return _figure(formula, value, inputs)
 
 
@@ -218,8 +228,11 @@ def _row(measured: CalibrateResult, mixer: Attention, dtype: str, page_size: int
     raise KvcalcError(f"the calibration has no attention for {wanted}", hint="run measures what it lacks")
 
 
-def _overhead(operators: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int) -> Figure:
-    row = next(row for row in measured.glue_rows if row.dtype == model.dtype)
+def _glue(
+    operators: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int, *, cold: bool
+) -> Figure:
+    """Norms, rotary, gate and sampler."""
+    row = next(row for row in measured.glue_rows if (row.dtype, row.cold) == (model.dtype, cold))
     inputs = {"step_s": row.step_s, "layers": float(model.layers), "layer_s": row.layer_s}
     formula, value = "step_s + layers * layer_s", row.step_s + model.layers * row.layer_s
     if row.bandwidth_bytes_per_s:

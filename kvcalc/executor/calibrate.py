@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from kvcalc.answers.calibrated import spec_of
 from kvcalc.executor import microbench
 from kvcalc.executor.device import DTYPES
-from kvcalc.executor.microbench_layer import Heads, attention_row, glue_row
+from kvcalc.executor.microbench_layer import Heads, attention_row, glue_rows
 from kvcalc.executor.quiet import moved, wait_until_quiet
 from kvcalc.executor.timing import STEADY, Bench
 from kvcalc.reports.calibrate import AttentionRow, CalibrateReport, CalibrateResult, Rate
@@ -105,8 +105,8 @@ def completed(result: CalibrateResult, bench: Bench, heads: Heads, progress: Pro
         del matrices
     if not any(row.dtype == dtype for row in glue):
         progress(f"norms and sampler, {dtype}", 0.7)
-        other, sample = glue_row(bench, dtype)
-        glue.append(other)
+        others, sample = glue_rows(bench, dtype)
+        glue += others
         spread[f"glue {dtype}"] = sample.spread
     if find_attention(result, heads) is None:
         progress(f"attention, {heads.group} heads of {heads.head_dim}", 0.8)

@@ -30,3 +30,20 @@ def fit(columns: Sequence[Sequence[float]], times: Sequence[float]) -> tuple[lis
     coefficients[kept] = numpy.maximum(found, 0)
     error = float(numpy.abs(relative @ coefficients - 1).mean())
     return [float(value) for value in coefficients], error
+
+
+def affine(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, float, float]:
+    """Latency, bandwidth and mean relative error of time = latency + size / bandwidth.
+
+    Where noise would have more bytes take less time, the latency is left out: bytes always cost something.
+
+    >>> latency, bandwidth, error = affine([10, 20, 30], [12, 22, 32])
+    >>> round(latency, 6), round(bandwidth, 6)
+    (2.0, 1.0)
+    >>> affine([10, 20], [3, 2])[0]
+    0.0
+    """
+    (latency, per_byte), error = fit([[1.0] * len(sizes), sizes], times)
+    if per_byte <= 0:
+        latency, ((per_byte,), error) = 0.0, fit([sizes], times)
+    return latency, 1 / per_byte, error

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kvcalc.executor.cache import View
+from kvcalc.executor.device import Device
 from kvcalc.executor.shape import Shape
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ class Glue(Protocol):
     def gate(self, gate_up: "torch.Tensor") -> "torch.Tensor":
         """silu(gate) · up."""
         ...
+
+
+def glue_for(device: Device) -> Glue:
+    """The pieces for this device."""
+    return TritonGlue() if device.is_gpu else TorchGlue()
 
 
 class TorchGlue:

@@ -8,7 +8,7 @@ from kvcalc.executor.attention import attend_pages, prepare_pages
 from kvcalc.executor.attention_triton import TritonAttention
 from kvcalc.executor.cache import Cache
 from kvcalc.executor.device import Device
-from kvcalc.executor.glue import TorchGlue, TritonGlue
+from kvcalc.executor.glue import glue_for
 from kvcalc.executor.model import Model, apply_linear, greedy
 from kvcalc.executor.numerics import Numerics, rotary
 from kvcalc.executor.pages import Sequence
@@ -47,7 +47,7 @@ class Decoder:
         self.model = Model(
             weights=weights,
             cache=cache,
-            glue=TritonGlue() if device.is_gpu else TorchGlue(),
+            glue=glue_for(device),
             rotary=rotary(numerics, shape.head_dim, context + 1, weights.embedding.dtype, device.torch),
             eps=numerics.eps,
             prepare=attention.prepare if device.is_gpu else prepare_pages,

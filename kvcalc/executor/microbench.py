@@ -7,9 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kvcalc.executor.device import Device, torch_dtype
-from kvcalc.executor.fit import fit
+from kvcalc.executor.fit import affine
 from kvcalc.executor.linear import Linear
-from kvcalc.executor.loop import captured
+from kvcalc.executor.loop import Step, captured
 from kvcalc.executor.noise import Noise
 from kvcalc.executor.timing import Bench, Sample
 from kvcalc.reports.calibrate import LinearRow
@@ -108,12 +108,12 @@ def linear_row(bench: Bench, dtype: str, rows: int, sets: list[list[Linear]]) ->
     samples = [_products(bench, rows, linears, dtype) for linears in sets]
     sizes = len(MATRICES[bench.device.kind])
     times = [sample.value for sample in samples[:sizes]]
-    (latency, per_byte), error = fit([[1.0] * sizes, [linears[0].bytes for linears in sets[:sizes]]], times)
+    latency, bandwidth, error = affine([linears[0].bytes for linears in sets[:sizes]], times)
     row = LinearRow(
         dtype=dtype,
         rows=rows,
         latency_s=latency,
-        bandwidth_bytes_per_s=1 / per_byte,
+        bandwidth_bytes_per_s=bandwidth,
         plain_bandwidth_bytes_per_s=sets[-1][0].bytes / samples[-1].value if len(sets) > sizes else None,
         error=error,
     )
@@ -128,3 +128,36 @@ def _products(bench: Bench, rows: int, linears: list[Linear], dtype: str) -> Sam
             linear(x)
 
     return bench.measure(captured(step, bench.device)).per(len(linears))
+
+
+class Stream:
+    """Products over ever new matrices, to stand between calls of something else.
+
+    In a model weights pass through the caches between any two other calls, which therefore find neither their data nor
+    their own code there: on a CPU that doubles what small calls take. Called back to back they would look too fast.
+    """
+
+    def __init__(self, bench: Bench, dtype: str, rows: int) -> None:
+        device, (outputs, inputs) = bench.device, MATRICES[bench.device.kind][0]
+        count = copies(device, outputs * inputs * torch_dtype(dtype).itemsize)
+        self.bench = bench
+        self._linears = [Linear(noise(device, outputs, inputs, dtype=dtype)) for _ in range(count)]
+        for linear in self._linears:
+            linear.pack()
+        self._x = noise(device, rows, inputs, dtype=dtype)
+        self._next = 0
+
+    def __call__(self) -> None:
+        self._next = (self._next + 1) % len(self._linears)
+        self._linears[self._next](self._x)
+
+    def taken_off(self, step: Step, calls: int) -> Sample:
+        """Seconds of a step that calls this so many times, without them."""
+
+        def alone() -> None:
+            for _ in range(calls):
+                self()
+
+        device = self.bench.device
+        found = self.bench.together({"alone": captured(alone, device), "both": captured(step, device)})
+        return found["both"].less(found["alone"])

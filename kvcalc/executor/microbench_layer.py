@@ -1,19 +1,26 @@
 """Small benchmarks of what a layer does besides products: attention over pages, and the pieces between."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import TYPE_CHECKING
 
+from kvcalc.errors import KvcalcError
 from kvcalc.executor.attention import Attend, Prepare, attend_pages, prepare_pages
 from kvcalc.executor.attention_triton import STAGES, TritonAttention
 from kvcalc.executor.cache import Cache
 from kvcalc.executor.device import torch_dtype
-from kvcalc.executor.fit import fit
+from kvcalc.executor.fit import affine, fit
+from kvcalc.executor.linear import Linear
 from kvcalc.executor.loop import Decoder, captured
-from kvcalc.executor.microbench import copies, drawn, noise
+from kvcalc.executor.microbench import Stream, copies, drawn, noise
+from kvcalc.executor.pages import check_page_size
 from kvcalc.executor.shape import Shape
 from kvcalc.executor.timing import Bench, Sample
 from kvcalc.executor.weights import empty_weights
 from kvcalc.reports.calibrate import AttentionRow, GlueRow
+
+if TYPE_CHECKING:
+    import torch
 
 # Batches and contexts of attention; KV heads of each sequence.
 CACHES = {"cpu": ((1, 320), (3, 704), (5, 1600), (10, 2880)), "cuda": ((3, 1600), (12, 3520), (24, 6720), (80, 6720))}
@@ -32,6 +39,15 @@ class Heads:
     head_dim: int
     page_size: int
 
+    def check(self) -> None:
+        """Raises KvcalcError where the executor has no such type, heads or pages."""
+        torch_dtype(self.dtype)
+        check_page_size(self.page_size)
+        if not 1 <= self.group <= 1024:
+            raise KvcalcError(f"--group {self.group}", hint="1 to 1024 query heads of one KV head")
+        if not (2 <= self.head_dim <= 1024 and self.head_dim % 2 == 0):
+            raise KvcalcError(f"--head-dim {self.head_dim}", hint="an even number up to 1024: 64, 128")
+
 
 def attention_row(bench: Bench, heads: Heads) -> tuple[AttentionRow, Sample]:
     """Latency and bandwidth of attention for one shape of heads, at the best depth of the kernel's pipeline."""
@@ -48,7 +64,7 @@ def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[Attentio
         nbytes = 2 * batch * tokens * KV_HEADS * heads.head_dim * torch_dtype(heads.dtype).itemsize
         samples.append(_attend(bench, heads, batch, context, copies(bench.device, nbytes), stages))
         sizes.append(float(nbytes))
-    (latency, per_byte), error = fit([[1.0] * len(sizes), sizes], [sample.value for sample in samples])
+    latency, bandwidth, error = affine(sizes, [sample.value for sample in samples])
     row = AttentionRow(
         dtype=heads.dtype,
         group=heads.group,
@@ -56,7 +72,7 @@ def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[Attentio
         page_size=heads.page_size,
         stages=stages,
         latency_s=latency,
-        bandwidth_bytes_per_s=1 / per_byte,
+        bandwidth_bytes_per_s=bandwidth,
         error=error,
     )
     return row, max(samples, key=lambda sample: sample.spread)
@@ -76,38 +92,49 @@ def _attend(bench: Bench, heads: Heads, batch: int, context: int, layers: int, s
     prepare: Prepare = kernel.prepare if device.is_gpu else prepare_pages
     attend: Attend = kernel if device.is_gpu else attend_pages
 
+    prepared = prepare(view, queries.dtype)
+    stream = Stream(bench, heads.dtype, batch)
+
     def step() -> None:
-        prepared = prepare(view, queries.dtype)
         for keys, values in cache.layers:
+            stream()
             attend(queries, keys, values, view, prepared)
 
-    return bench.measure(captured(step, device)).per(layers)
+    return stream.taken_off(step, layers).per(layers)
 
 
-def glue_row(bench: Bench, dtype: str) -> tuple[GlueRow, Sample]:
-    """The pieces between products, from decoders that have nothing else."""
-    columns: tuple[list[float], ...] = ([], [], [], [])
-    samples = []
-    size = torch_dtype(dtype).itemsize
-    for (layers, hidden, width, vocab), rows in product(SKELETONS, SKELETON_ROWS):
-        shape = Shape(hidden, vocab, hidden // 64, hidden // 256, 64, width, (None,) * layers)
-        samples.append(_skeleton(bench, dtype, shape, rows))
-        moved = rows * (4 * hidden + 2 * shape.q_width + 3 * width) * size  # as counting.operators has it
-        for column, value in zip(columns, (1, layers, layers * moved, rows * vocab * size), strict=True):
-            column.append(float(value))
-    (step_s, layer_s, per_byte, per_logit), error = fit(columns, [sample.value for sample in samples])
-    row = GlueRow(
-        dtype=dtype,
-        step_s=step_s,
-        layer_s=layer_s,
-        bandwidth_bytes_per_s=1 / per_byte if per_byte else None,
-        sampler_bandwidth_bytes_per_s=1 / per_logit if per_logit else None,
-        error=error,
-    )
-    return row, max(samples, key=lambda sample: sample.spread)
+def glue_rows(bench: Bench, dtype: str) -> tuple[tuple[GlueRow, ...], Sample]:
+    """The pieces between products, from decoders that have nothing else: by themselves, and with weights between."""
+    samples: list[Sample] = []
+    rows = []
+    for cold in (False, True):
+        columns: tuple[list[float], ...] = ([], [], [], [])
+        times = []
+        for (layers, hidden, width, vocab), batch in product(SKELETONS, SKELETON_ROWS):
+            shape = Shape(hidden, vocab, hidden // 64, hidden // 256, 64, width, (None,) * layers)
+            sample = _skeleton(bench, dtype, shape, batch, cold)
+            samples.append(sample)
+            times.append(sample.value)
+            size = torch_dtype(dtype).itemsize
+            moved = batch * (4 * hidden + 2 * shape.q_width + 3 * width) * size  # as counting.operators has it
+            for column, value in zip(columns, (1, layers, layers * moved, batch * vocab * size), strict=True):
+                column.append(float(value))
+        (step_s, layer_s, per_byte, per_logit), error = fit(columns, times)
+        rows.append(
+            GlueRow(
+                dtype=dtype,
+                cold=cold,
+                step_s=step_s,
+                layer_s=layer_s,
+                bandwidth_bytes_per_s=1 / per_byte if per_byte else None,
+                sampler_bandwidth_bytes_per_s=1 / per_logit if per_logit else None,
+                error=error,
+            )
+        )
+    return tuple(rows), max(samples, key=lambda sample: sample.spread)
 
 
-def _skeleton(bench: Bench, dtype: str, shape: Shape, rows: int) -> Sample:
+def _skeleton(bench: Bench, dtype: str, shape: Shape, rows: int, cold: bool) -> Sample:
     device, kind = bench.device, torch_dtype(dtype)
     weights = empty_weights(shape, kind, device.torch)  # the matrices are never touched
     for tensor in (weights.embedding, weights.final_norm, *(norm for layer in weights.layers for norm in layer.norms)):
@@ -116,4 +143,13 @@ def _skeleton(bench: Bench, dtype: str, shape: Shape, rows: int) -> Sample:
     decoder = Decoder(weights, cache, device, rows, 64)
     decoder.place(cache.pages.start(33) for _ in range(rows))
     bare = decoder.without("attention", "linears")
-    return bench.measure(captured(lambda: decoder.step(bare), device))
+    if not cold:
+        return bench.measure(captured(lambda: decoder.step(bare), device))
+    stream, blank = Stream(bench, dtype, rows), bare.apply
+
+    def apply(linear: Linear, x: "torch.Tensor") -> "torch.Tensor":
+        stream()
+        return blank(linear, x)
+
+    streaming = replace(bare, apply=apply)
+    return stream.taken_off(lambda: decoder.step(streaming), 4 * shape.layers + 1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kvcalc.errors import KvcalcError
 
+SIZES = (16, 32, 64, 128, 256)  # tokens of a page
 DROPPED = -1  # in a table: a page that a sliding window has left behind
 
 
@@ -130,3 +131,10 @@ def pages_held(tokens: int, page_size: int, window: int | None) -> int:
     """
     behind = 0 if window is None else max(0, tokens - window)
     return -(-tokens // page_size) - behind // page_size
+
+
+def check_page_size(tokens: int) -> None:
+    """Raises KvcalcError where the executor has no pages of this size."""
+    if tokens not in SIZES:
+        sizes = ", ".join(map(str, SIZES))
+        raise KvcalcError(f"--block-size: {tokens} tokens", hint=f"the executor has pages of {sizes}")

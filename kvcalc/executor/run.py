@@ -10,7 +10,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.calibrate import Progress, calibrate, completed, find_attention, silent
 from kvcalc.executor.checkpoint import load_weights
-from kvcalc.executor.device import DTYPES, Device, torch_dtype
+from kvcalc.executor.device import Device, torch_dtype
 from kvcalc.executor.generate import generate
 from kvcalc.executor.loop import Decoder
 from kvcalc.executor.microbench import Reading
@@ -32,7 +32,6 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 from kvcalc.units import format_bytes
 
-PAGE_SIZES = (16, 32, 64, 128, 256)
 ROOM = 0.95  # of the free memory
 
 
@@ -66,8 +65,9 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
 
     cut = trimmed(model, asked.layers)
     shape = shape_of(cut)
-    _check(cut, shape, asked)
     heads = Heads(model.dtype, shape.group, shape.head_dim, asked.page_size)
+    heads.check()
+    _check(cut, shape, asked)
     bench = Bench(asked.device, Patience(asked.patience_s))
     with torch.inference_mode():
         calibration = _calibration(bench, heads, asked)
@@ -110,11 +110,6 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
 
 
 def _check(model: ModelSpec, shape: Shape, asked: Asked) -> None:
-    if asked.page_size not in PAGE_SIZES:
-        sizes = ", ".join(map(str, PAGE_SIZES))
-        raise KvcalcError(f"--block-size: {asked.page_size} tokens", hint=f"the executor has pages of {sizes}")
-    if model.dtype not in DTYPES:
-        raise KvcalcError(f"the executor cannot run {model.dtype}", hint=f"--dtype {' or '.join(DTYPES)}")
     if any(token >= shape.vocab for prompt in asked.prompts for token in prompt):
         raise KvcalcError(f"--prompt: a token id beyond {shape.vocab - 1}", hint="ids count from 0")
     weights, free = weight_bytes(model), asked.device.free_bytes()

@@ -35,6 +35,7 @@ class GlueRow(Frozen):
     """What is neither a product nor attention: norms, rotary, cache write, gate, and the sampler."""
 
     dtype: str
+    cold: bool  # with weights passing through the caches in between, as in a model; else by themselves
     step_s: float  # once a step
     layer_s: float  # once a layer
     bandwidth_bytes_per_s: float | None  # of what the layers' pieces read and write; None: hidden by the rest

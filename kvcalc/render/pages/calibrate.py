@@ -31,7 +31,11 @@ def _device(result: CalibrateResult) -> Block:
     where = "in a graph" if result.kind == "cuda" else "launched one by one"
     rows.append(("from kernel to kernel", format_seconds(result.dispatch_s), where))
     rows += [
-        (f"norms and the like, {row.dtype}", format_seconds(row.layer_s), f"a layer; off by {row.error:.0%}")
+        (
+            f"norms and the like, {row.dtype}",
+            format_seconds(row.layer_s),
+            f"a layer{', between products' if row.cold else ''}; off by {row.error:.0%}",
+        )
         for row in result.glue_rows
     ]
     if result.spec_file:

@@ -1,0 +1,97 @@
+"""The Triton kernels: computed on a CPU by Triton's interpreter, and compiled for GPUs that are not here."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+LIMITS = {"fp32": 1e-6, "fp16": 1e-3, "bf16": 5e-3}
+
+ATTENTION = [
+    {"dtype": dtype, "group": group, "kv_heads": kv, "dim": dim, "page": page, "window": window, "lengths": lengths,
+     "splits": splits}
+    for dtype, group, kv, dim, page, window, lengths, splits in [
+        ("fp32", 4, 2, 64, 64, None, [1, 64, 65, 200], 1),
+        ("fp32", 4, 2, 64, 16, None, [1, 63, 130], 4),
+        ("fp32", 1, 2, 64, 64, None, [1, 64, 150], 2),
+        ("fp32", 1, 2, 80, 16, 50, [1, 51, 140], 2),  # a window, and a width that is no power of two
+        ("fp32", 2, 1, 32, 128, 70, [2, 71, 200], 2),
+        ("fp32", 20, 1, 32, 32, None, [5, 90], 2),  # more heads than a tile
+        ("fp32", 8, 1, 256, 32, None, [3, 70], 1),
+        ("fp32", 3, 1, 64, 256, None, [1, 300], 8),  # parts with nothing in them
+        ("bf16", 4, 2, 128, 64, None, [1, 65, 200], 2),
+        ("bf16", 1, 2, 64, 16, 40, [1, 90], 2),
+        ("bf16", 7, 1, 64, 32, 33, [34, 100], 4),
+        ("fp16", 4, 1, 64, 64, None, [64, 129], 2),
+        ("fp16", 1, 1, 128, 256, None, [3, 257], 1),
+    ]
+]  # fmt: skip
+GLUE = [{"dtype": dtype, "norms": norms} for dtype in ("fp32", "bf16", "fp16") for norms in (False, True)]
+
+
+def run(script: str, cases: list[dict[str, Any]], **environment: str) -> list[dict[str, Any]]:
+    """Every case in one other process: the interpreter is chosen when kernels are imported."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", HERE / script],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_kernels_compute_what_the_reference_does() -> None:
+    cases = [{"kind": "attention", **case} for case in ATTENTION] + [{"kind": "glue", **case} for case in GLUE]
+    results = run("interpreted.py", cases, TRITON_INTERPRET="1")
+    assert len(results) == len(cases)
+    for result in results:
+        # Without rounding of its own the glue may still round one place further on: an ulp of bf16 is 8e-3.
+        limit = LIMITS[result["dtype"]] if result["kind"] == "attention" else 2 * LIMITS[result["dtype"]]
+        assert result["error"] <= limit, result
+
+
+def split(arch: int, page: int, dim: int, group: int, dtype: str = "bf16") -> dict[str, Any]:
+    block = 64 if dim <= 128 else 32
+    sizes = {"PAGE": page, "DIM": dim, "WIDTH": dim, "WINDOW": 0, "SPLITS": 8, "HEADS": 8 * group, "BLOCK": block,
+             "INTERPRETED": False}  # fmt: skip
+    if group == 1:
+        return {"kernel": "single_kernel", "arch": arch, "dtype": dtype, "constants": sizes}
+    tiles = -(-group // 16)
+    constants = {**sizes, "GROUP": group, "TILES": tiles}
+    return {"kernel": "split_kernel", "arch": arch, "dtype": dtype, "stages": 5, "constants": constants}
+
+
+def others(arch: int) -> list[dict[str, Any]]:
+    rotary = {"QUERY_HEADS": 32, "KV_HEADS": 8, "HALF": 64, "WIDTH": 64, "PAGE": 64, "NORM": True}
+    sizes = {
+        "join_kernel": {"DIM": 128, "WIDTH": 128, "SPLITS": 8},
+        "norm_kernel": {"HIDDEN": 4096, "WIDTH": 4096, "ADD": True},
+        "rotary_kernel": rotary,
+        "gate_kernel": {"COLUMNS": 14336, "BLOCK": 1024},
+    }
+    return [{"kernel": name, "arch": arch, "dtype": "bf16", "constants": one} for name, one in sizes.items()]
+
+
+# Shared memory of one processor: the tiles of at least two programs fit.
+SHARED = {80: 164_000, 90: 228_000, 100: 228_000}
+
+
+@pytest.mark.parametrize("arch", SHARED)
+def test_kernels_compile_without_spilling(arch: int, tmp_path: Path) -> None:
+    shapes = [(64, 128, 4, "bf16"), (16, 128, 4, "bf16"), (64, 128, 1, "bf16"), (64, 64, 3, "fp16")]
+    cases = [split(arch, *shape) for shape in shapes] + others(arch)
+    environment = {"TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
+    results = run("compiled.py", cases, **environment)
+    assert len(results) == len(cases)
+    for result in results:
+        assert result["local"] == 0, result  # spilled registers live in local memory
+        assert result["stack"] == 0, result
+        assert result["reg"] <= 128, result  # 65,536 registers hold four programs of 128 threads
+        assert result["shared"] <= SHARED[arch] // 2, result

@@ -1,0 +1,85 @@
+"""Timing, fitting and waiting: what a figure is, whatever the machine is doing. Nothing here depends on a time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvcalc.errors import KvcalcError
+from kvcalc.executor import quiet
+from kvcalc.executor.device import Device
+from kvcalc.executor.fit import fit
+from kvcalc.executor.quiet import Patience, moved, wait_until_quiet
+from kvcalc.executor.timing import Bench, sample_of
+
+CPU = Device("cpu")
+SIZES = st.lists(st.floats(1e3, 1e9), min_size=2, max_size=6, unique=True)
+
+
+@given(SIZES, st.floats(1e-6, 1e-2), st.floats(1e8, 1e12))
+def test_latency_and_bandwidth_are_found_again(sizes: list[float], latency: float, bandwidth: float) -> None:
+    times = [latency + size / bandwidth for size in sizes]
+    (first, per_byte), error = fit([[1.0] * len(sizes), sizes], times)
+    assert error < 1e-6
+    for size, time in zip(sizes, times, strict=True):
+        assert first + per_byte * size == pytest.approx(time, rel=1e-5)
+
+
+def test_no_constant_is_below_zero() -> None:
+    (latency, per_byte), error = fit([[1, 1, 1], [10, 20, 30]], [1.0, 4.0, 9.0])
+    assert latency == 0
+    assert per_byte > 0
+    assert error > 0.1
+
+
+def test_a_sample_is_the_median_and_how_far_windows_spread() -> None:
+    sample = sample_of([float(value) for value in range(1, 12)])
+    assert (sample.value, sample.low, sample.high) == (6, 2, 10)
+    assert sample.spread == 5
+    assert sample.per(2).value == 3
+    assert sample_of([4.0]).spread == 1
+
+
+def test_a_bench_calls_each_step_and_returns_them_by_name() -> None:
+    calls = {"a": 0, "b": 0}
+
+    def step(name: str) -> None:
+        calls[name] += 1
+
+    bench = Bench(CPU, Patience(0))
+    found = bench.together({"a": lambda: step("a"), "b": lambda: step("b")}, windows=3, tries=1)
+    assert set(found) == {"a", "b"}
+    assert all(sample.value > 0 and sample.windows == 3 for sample in found.values())
+    assert min(calls.values()) > 3
+
+
+def test_a_quiet_device_is_quiet_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet.Others, "share", lambda self: 0.0)
+    found = wait_until_quiet(CPU, iter([25e9, 26e9]).__next__, Patience(60))
+    assert (found.quiet, found.bandwidth_bytes_per_s) == (True, 26e9)
+
+
+def test_a_steady_device_that_others_use_is_reported_as_not_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet.Others, "share", lambda self: 0.5)
+    monkeypatch.setattr(quiet.time, "sleep", lambda seconds: None)
+    patience = Patience(2)
+    assert not wait_until_quiet(CPU, lambda: 25e9, patience).quiet
+    assert patience.left <= 0
+
+
+def test_a_device_that_is_never_steady_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet.Others, "share", lambda self: 0.0)
+    monkeypatch.setattr(quiet.time, "sleep", lambda seconds: None)
+    readings = [10e9, 20e9] * 200
+    with pytest.raises(KvcalcError, match="no quiet moment in 3 s"):
+        wait_until_quiet(CPU, iter(readings).__next__, Patience(3))
+
+
+def test_a_bandwidth_moves_by_a_fifth() -> None:
+    assert not moved(25e9, 29e9)
+    assert moved(25e9, 27e9, 31e9)
+
+
+def test_others_take_nothing_of_a_gpu() -> None:
+    assert quiet.Others(Device("cuda")).share() == 0
+    assert Patience(0).wait(Device("cuda"))
+    assert 0 <= quiet.Others(CPU).share() <= 1.5
