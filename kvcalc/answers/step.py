@@ -1,6 +1,6 @@
 """`kvcalc step`: one decode step taken apart."""
 
-from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, operators_of, point_of, range_of
@@ -57,8 +57,14 @@ def step(question: Question) -> StepReport:
         figures=working(at),
         assumptions=(*question.assumptions, *point.assumptions, *deployed.time_assumptions, *at.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
-        warnings=point.warnings,
+        warnings=(*point.warnings, *_unfit(deployed, point)),
     )
+
+
+def _unfit(deployed: Deployed, point: OperatingPoint) -> tuple[str, ...]:
+    """A step is taken apart whether or not it could run."""
+    reason = None if deployed.pool_bytes is None else deployed.unfit_reason(point)
+    return () if reason is None else (f"this does not fit: {reason}",)
 
 
 def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:

@@ -7,7 +7,7 @@ from kvcalc.units import format_count
 
 def paging_facts(one: Paging) -> Facts:
     kernel = f"{one.kernel_slowdown_low:.0%} to {one.kernel_slowdown_high:.0%}"
-    step = f"{one.step_slowdown_low:.0%} to {one.step_slowdown_high:.0%}"
+    step = " to ".join(dict.fromkeys(f"{share:.0%}" for share in (one.step_slowdown_low, one.step_slowdown_high)))
     gain = "–" if one.gain is None else f"{one.gain:.2f} ×"
     reserved = f"sequences, {format_count(one.reserved_tokens)} tokens reserved for each"
     return Facts(

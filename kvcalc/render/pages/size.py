@@ -123,6 +123,8 @@ def _step(result: SizeResult, replicas: int) -> Facts:
         title += f", the mean up to {format_count(result.context)}"
     if replicas > 1:
         title += f", on each of {replicas} replicas"
+    if not result.fits:
+        title += ", if they fitted"
     return Facts(title=title, rows=tuple(rows))
 
 
