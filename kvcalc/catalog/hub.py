@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from kvcalc.catalog.hub_errors import explained
+from kvcalc.catalog.hub_errors import explained, status_of
 from kvcalc.catalog.jsonfile import LARGEST_CONFIG_BYTES, parse_json, read_json
 from kvcalc.catalog.safetensors import INDEX, LARGEST_INDEX, SINGLE, Stored, read_header, read_index, total
 from kvcalc.errors import KvcalcError
@@ -86,9 +86,9 @@ class Repo:
             return self._from_cache(filename, cached)
         try:
             size = self._size(filename)
-        except self._errors.EntryNotFoundError:
-            return None
         except Exception as error:
+            if self._missing(error):
+                return None
             if cached is not None and not self._refused(error):
                 self.offline = True  # no network: what was fetched before still answers
                 return self._from_cache(filename, cached)
@@ -205,22 +205,23 @@ class Repo:
     def _headers(self, names: list[str]) -> list[Stored] | None:
         """The header of each file; None where a file is missing."""
         parts: list[Stored] = []
-        try:
-            what = f"{self.name}: safetensors headers"
-            with ThreadPoolExecutor(READERS) as pool, _progress(what, len(names)) as step:
-                for part in pool.map(self._header, names):
-                    parts.append(part)
-                    step(len(parts))
-        except self._errors.EntryNotFoundError:
-            return None
+        what = f"{self.name}: safetensors headers"
+        with ThreadPoolExecutor(READERS) as pool, _progress(what, len(names)) as step:
+            for part in pool.map(self._header, names):
+                if part is None:
+                    return None
+                parts.append(part)
+                step(len(parts))
         return parts
 
-    def _header(self, filename: str) -> Stored:
+    def _header(self, filename: str) -> Stored | None:
         try:
             return read_header(partial(self._range, filename), f"{filename} of {self.name}")
-        except (KvcalcError, self._errors.EntryNotFoundError):
+        except KvcalcError:
             raise
         except Exception as error:
+            if self._missing(error):
+                return None
             raise self._explained(error, filename) from error
 
     def read(self, filename: str, start: int, length: int) -> bytes:
@@ -274,6 +275,11 @@ class Repo:
 
     def _explained(self, error: Exception, what: str) -> KvcalcError:
         return explained(error, self._errors, self.name, self.revision, what, self.page)
+
+    def _missing(self, error: Exception) -> bool:
+        """Whether there is no such file. A mirror may say 404 and no more: a repository that is there lacks it."""
+        bare = status_of(error) == 404 and self.commit is not None
+        return bare or isinstance(error, self._errors.EntryNotFoundError)
 
     def _refused(self, error: Exception) -> bool:
         """The Hub answered, and the answer is no: the cache must not hide it."""

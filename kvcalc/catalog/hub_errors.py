@@ -18,9 +18,14 @@ def explained(error: Exception, errors: Any, name: str, revision: str | None, wh
     """
     if isinstance(error, KvcalcError):
         return error
-    status = getattr(getattr(error, "response", None), "status_code", None)
+    status = status_of(error)
     found = _refusal(error, errors, name, revision, what, page, status)
     return found or (_status(status, name, what) if status is not None else _transport(error, errors, name, what, page))
+
+
+def status_of(error: Exception) -> int | None:
+    """The status that the Hub answered with; None where it did not answer."""
+    return getattr(getattr(error, "response", None), "status_code", None)
 
 
 def _refusal(
@@ -33,7 +38,7 @@ def _refusal(
             hint=f"ask for access at {page}, then set HF_TOKEN or run `hf auth login`",
         )
     if isinstance(error, errors.RevisionNotFoundError):
-        return KvcalcError(f"{name} has no revision {revision!r}", hint=f"see {page}/tree/main")
+        return KvcalcError(f"{name} has no revision {revision or 'main'!r}", hint=f"see {page}/tree/main")
     if isinstance(error, errors.RepositoryNotFoundError):
         return KvcalcError(
             f"no model {name} on {page.removesuffix('/' + name)}, or it is private",
@@ -58,6 +63,8 @@ def _status(status: int, name: str, what: str) -> KvcalcError:
             f"the Hub refused {what} of {name} ({status})",
             hint="is it private or gated? then set HF_TOKEN, of a user who may read it",
         )
+    if status == 404:
+        return KvcalcError(f"the Hub has no {what} of {name} (404)", hint=f"check the spelling; {LISTING}")
     return KvcalcError(f"the Hub answered {status} for {what} of {name}", hint=f"try again later; {LISTING}")
 
 

@@ -41,6 +41,7 @@ class Hub:
     seen: list[Seen] = field(default_factory=list)
     elsewhere: "Hub | None" = None  # another host, that redirects point to
     honours_ranges: bool = True
+    explains: bool = True  # why it refuses
     url: str = ""
 
     def add(self, repo: str, name: str, data: bytes | dict[str, object], revision: str = "main") -> None:
@@ -87,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def refuse(self, status: int, code: str | None = None, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
-        if code:
+        if code and self.hub.explains:
             self.send_header("X-Error-Code", code)
         self.send_header("X-Repo-Commit", COMMIT)
         for key, value in (headers or {}).items():

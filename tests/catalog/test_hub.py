@@ -148,6 +148,7 @@ def test_missing_repository_revision_and_config(hub: Hub) -> None:
         (401, "RepoNotFound", "private"),
         (401, None, "401"),
         (403, None, "403"),
+        (404, None, "no config.json"),
         (429, None, "rate"),
         (500, None, "500"),
         (503, None, "503"),
@@ -158,6 +159,11 @@ def test_refusals(hub: Hub, status: int, code: str | None, words: str) -> None:
     start = time.monotonic()
     assert words in refused("org/tiny").message
     assert time.monotonic() - start < 3
+
+
+def test_a_mirror_that_says_404_and_no_more(hub: Hub) -> None:
+    hub.explains = False
+    assert load_model("org/tiny").weight_file_bytes is None
 
 
 @pytest.mark.parametrize("failure", [slow, trickle])
