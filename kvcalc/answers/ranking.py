@@ -10,7 +10,8 @@ from kvcalc.reports.size import RankedGpu, RankingReport, RankingResult, SizeRep
 def rank(question: Question) -> RankingReport:
     """Every GPU of the catalogue, what fits first, then the cheapest per token, then the fastest.
 
-    A GPU that lacks what the question needs (a link for the parallel size, an element type) is left out, with a warning.
+    A GPU that lacks what the question needs (a link for the parallel size, an element type) is left out, with a
+    warning.
 
     Raises:
         KvcalcError: no GPU can answer.
