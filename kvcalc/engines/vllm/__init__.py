@@ -24,8 +24,8 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     hybrid = any(page.kind != "state" for _, page in layers)
     drafts = frozenset(index for index, _ in layers).difference(*stages)
     stages = [*stages[:-1], stages[-1] | drafts]  # draft layers are on the last stage
-    # The stage whose part of a block is the largest has the fewest blocks.
-    fullest = max(stages, key=lambda stage: _block_bytes(groups, stage))
+    # The stage whose part of a block is the largest has the fewest blocks; of equals the one that grows the most.
+    fullest = max(stages, key=lambda stage: (_block_bytes(groups, stage), _growing_bytes(groups, stage)))
     block_bytes = _block_bytes(groups, fullest)
     pool = Pool(
         num_blocks=pool_bytes // block_bytes if block_bytes else 0,
@@ -107,6 +107,11 @@ def planned_dtype(model: ModelSpec, deployment: Deployment) -> str:
 
 def _block_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
     return max((sum(page.page_bytes for index, page in group if index in stage) for group in groups), default=0)
+
+
+def _growing_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
+    every = (page for group in groups for index, page in group if index in stage)
+    return sum(page.page_bytes for page in every if page.kind in GROWS_WITHOUT_END)
 
 
 def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rules: Rules, hybrid: bool) -> Group:

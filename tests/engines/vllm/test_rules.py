@@ -14,6 +14,7 @@ from engines.models import (
     model,
 )
 
+from kvcalc.catalog.models import load_model
 from kvcalc.engines import capacity
 from kvcalc.engines.vllm.rules import rules_of
 from kvcalc.errors import KvcalcError
@@ -163,3 +164,9 @@ def test_one_stage_was_asked_to_hold_the_layers_of_all(version: str, checked_gib
     assert held.needed_bytes() == 12 * GIB
     assert (held.checked.needed_bytes(262144) if held.checked else None) == (checked_gib and checked_gib * GIB)
     assert held.checked is None or not held.checked.fits(262144)
+
+
+def test_of_stages_with_equal_blocks_the_one_that_grows_most_is_told() -> None:
+    # Gemma-3-27B on four stages of 15, 16, 16 and 15 layers, of which 2, 3, 2 and 3 are full: 8,192 B a token each
+    held = capacity(load_model("gemma-3-27b"), Deployment(pipeline_parallel_size=4), 0)
+    assert held.bytes_per_token(100_000) == 3 * 8192
