@@ -39,6 +39,9 @@ class Output:
         """Print or write the report in the chosen format; warnings go to stderr."""
         for warning in report.warnings:
             print(f"warning: {warning}", file=sys.stderr)
+        if self.explain and not report.figures:
+            said = "no formulas to show here; `kvcalc size` or `step` with --explain takes one deployment apart"
+            print(f"warning: {said}", file=sys.stderr)
         if self.format == "json":
             from kvcalc.render.machine import to_json
 
