@@ -58,5 +58,5 @@ def test_pages_of_engines(cli: Cli, line: str, snapshot: SnapshotAssertion) -> N
 def layout(text: str) -> str:
     """The text with every number as `0`, unwrapped, and every run of spaces as two: words, order, columns."""
     unwrapped = re.sub(r"\n {4,}", " ", text)
-    plain = re.sub(r"[−-]?\d[\d,.]*\d|\d", "0", unwrapped)
+    plain = re.sub(r"[−-]?\d[\d,.]*\d|\d", "0", unwrapped).replace("0% to 0%", "0%")
     return re.sub(r" {2,}", "  ", re.sub(r"\b0 (?:µs|ms|s)\b", "0 s", plain))
