@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, assumed
+from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
 from kvcalc.reports.calibrate import CalibrateReport, CalibrateResult
 from kvcalc.units import format_bytes, format_decimal_bytes, format_seconds, format_si
 
@@ -13,7 +13,7 @@ def page(report: CalibrateReport) -> Page:
         title=f"Calibration of {result.device}",
         verdict="quiet" if result.quiet else "not quiet",
         good=result.quiet,
-        blocks=(_device(result), _linear(result), _attention(result), _state(result)),
+        blocks=(_device(result), _linear(result), _attention(result), _state(result), *_saved(result)),
         notes=assumed(report),
     )
 
@@ -38,8 +38,6 @@ def _device(result: CalibrateResult) -> Block:
         )
         for row in result.glue_rows
     ]
-    if result.spec_file:
-        rows.append(("saved as", "", result.spec_file))
     return Facts(rows=tuple(rows))
 
 
@@ -92,6 +90,12 @@ def _state(result: CalibrateResult) -> Block:
     names = dict.fromkeys((*result.state_before, *result.state_after))
     rows = [(name, result.state_before.get(name, "–"), result.state_after.get(name, "–")) for name in names]
     return Table(title="State of the device", columns=("", "before", "after"), rows=tuple(rows))
+
+
+def _saved(result: CalibrateResult) -> tuple[Block, ...]:
+    if result.spec_file is None:
+        return ()
+    return (Text(title="Saved; other commands take it with --gpu", lines=(result.spec_file,)),)
 
 
 def rows(report: CalibrateReport) -> list[dict[str, Any]]:
