@@ -20,12 +20,20 @@ def noise(*shape: int, seed: int) -> torch.Tensor:
 
 
 def attention(
-    dtype: str, group: int, kv_heads: int, dim: int, page: int, window: int | None, lengths: list[int], splits: int
+    dtype: str,
+    group: int,
+    kv_heads: int,
+    dim: int,
+    page: int,
+    window: int | None,
+    lengths: list[int],
+    splits: int,
+    device: str = "cpu",
 ) -> float:
     """Relative error of the kernels, per sequence, against the reference in float64 on the same values."""
     kind = DTYPES[dtype]
     shape = Shape(8, 8, group * kv_heads, kv_heads, dim, 8, (window,))
-    cache = Cache(shape, [sum(-(-n // page) for n in lengths) + 3], page, kind, torch.device("cpu"), seed=1)
+    cache = Cache(shape, [sum(-(-n // page) for n in lengths) + 3], page, kind, torch.device(device), seed=1)
     cache.fill(Noise(2))
     sequences = [cache.pages.start(n) for n in lengths]
     twin = cache.pages.fork(sequences[-1])
@@ -33,33 +41,33 @@ def attention(
     sequences.append(twin)
     (view,) = cache.views(len(sequences), -(-max(lengths) // page) + 1)
     cache.show(sequences, [view])
-    queries = noise(len(sequences), group * kv_heads, dim, seed=3).to(kind)
+    queries = noise(len(sequences), group * kv_heads, dim, seed=3).to(device, kind)
     keys, values = cache.layers[0]
-    attend = TritonAttention(len(sequences), kv_heads, group, torch.device("cpu"))
+    attend = TritonAttention(len(sequences), kv_heads, group, torch.device(device))
     have = attend(queries, keys, values, view, splits).double().flatten(1)
     want = attend_reference(queries.double(), keys.double(), values.double(), view).flatten(1)
     return float(((have - want).norm(dim=1) / want.norm(dim=1)).max())
 
 
-def glue(dtype: str, norms: bool) -> float:
+def glue(dtype: str, norms: bool, device: str = "cpu") -> float:
     """Largest difference between the Triton and the PyTorch pieces, relative to the largest value."""
     kind = DTYPES[dtype]
     shape = Shape(96, 8, 4, 2, 24, 80, (None,), qk_norm=norms)
     worst = 0.0
     results = []
     for pieces in (TorchGlue(), TritonGlue()):
-        cache = Cache(shape, [6], 16, kind, torch.device("cpu"), seed=4)
+        cache = Cache(shape, [6], 16, kind, torch.device(device), seed=4)
         sequences = [cache.pages.start(n) for n in (1, 17, 32)]
         (view,) = cache.views(3, 3)
         cache.show(sequences, [view])
         angle = noise(40, 12, seed=5)
-        rotary = Rotary(angle.cos().to(kind), angle.sin().to(kind))
-        x, delta = noise(3, 96, seed=6).to(kind), noise(3, 96, seed=7).to(kind)
-        normed = pieces.norm(x, delta, noise(96, seed=8).to(kind), 1e-5)
-        gains = (noise(24, seed=9).to(kind), noise(24, seed=10).to(kind)) if norms else None
-        qkv = noise(3, 8 * 24, seed=11).to(kind)
+        rotary = Rotary(angle.cos().to(device, kind), angle.sin().to(device, kind))
+        x, delta = noise(3, 96, seed=6).to(device, kind), noise(3, 96, seed=7).to(device, kind)
+        normed = pieces.norm(x, delta, noise(96, seed=8).to(device, kind), 1e-5)
+        gains = (noise(24, seed=9).to(device, kind), noise(24, seed=10).to(device, kind)) if norms else None
+        qkv = noise(3, 8 * 24, seed=11).to(device, kind)
         queries = pieces.rotary(qkv, rotary, gains, cache.layers[0], view, shape, 1e-5)
-        gated = pieces.gate(noise(3, 160, seed=12).to(kind))
+        gated = pieces.gate(noise(3, 160, seed=12).to(device, kind))
         results.append([x, normed, queries, cache.pools[0], gated])
     for ours, theirs in zip(*results, strict=True):
         worst = max(worst, float((ours.double() - theirs.double()).abs().max() / ours.double().abs().max()))
