@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 TILE_HEADS = 16  # the least rows of a matrix tile
 LEAST_TOKENS = 256  # of a part: below this the parts' own cost dominates
 PROGRAMS_PER_SM = 4
+MOST_SPLITS = 64  # the join holds all parts of a head in registers
 # Tiles in flight. The load that a page's number needs takes three of them: below five, ptxas keeps room for one tile.
 STAGES = (2, 3, 5)
-DEFAULT_STAGES = 5
+DEFAULT_STAGES = 5  # of 16-bit types; two tiles of fp32 do not fit every GPU's shared memory
 
 
 def block_tokens(head_dim: int) -> int:
@@ -31,7 +32,8 @@ def split_count(batch: int, kv_heads: int, tokens: int, processors: int) -> int:
     >>> split_count(1, 8, 8192, 132), split_count(64, 8, 2048, 132), split_count(1, 8, 100, 132)
     (32, 2, 1)
     """
-    wanted = min(-(-PROGRAMS_PER_SM * processors // (batch * kv_heads)), -(-tokens // LEAST_TOKENS))
+    filling = -(-PROGRAMS_PER_SM * processors // (batch * kv_heads))
+    wanted = min(filling, -(-tokens // LEAST_TOKENS), MOST_SPLITS)
     return 1 << (max(1, wanted).bit_length() - 1)
 
 
@@ -81,7 +83,12 @@ class TritonAttention:
         else:
             tiles = -(-self.group // TILE_HEADS)
             split_kernel[(batch, self.kv_heads * tiles, splits)](
-                *given, **sizes, GROUP=self.group, TILES=tiles, num_warps=4, num_stages=self.stages
+                *given,
+                **sizes,
+                GROUP=self.group,
+                TILES=tiles,
+                num_warps=4,
+                num_stages=2 if queries.element_size() == 4 else self.stages,
             )
         join_kernel[(batch * heads,)](parts, sums, out, DIM=dim, WIDTH=width, SPLITS=splits)
         return out

@@ -169,6 +169,8 @@ def open_device(name: str | None) -> Device:
         raise KvcalcError(f"--device {name}: {build}", hint="--device cpu runs here; a GPU needs PyTorch for CUDA")
     if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
         raise KvcalcError(f"--device {name}: there are {torch.cuda.device_count()} GPUs", hint="they count from cuda:0")
+    if kind == "cuda":
+        torch.cuda.set_device(int(index or 0))  # kernels are launched on the current one
     return Device(kind, int(index or 0))
 
 
