@@ -111,7 +111,7 @@ def write(path: Path, header: str, table: Mapping[str, Any]) -> None:
     """A TOML file with a comment on top; replaced whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"# {line}\n" for line in header.splitlines()) + tomli_w.dumps(dict(table))
-    write_atomically(path, text)
+    write_atomically(path, text.encode())
 
 
 def sources(cases: Iterable[Case]) -> str:

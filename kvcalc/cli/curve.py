@@ -1,10 +1,8 @@
 """`kvcalc curve`."""
 
-from pathlib import Path
-
 from kvcalc.cli.flags import GPU, OUTPUT, SERVING, TARGETS, WORKLOAD
 from kvcalc.cli.options import Flags, ModelArgument, takes
-from kvcalc.cli.output import FORMATS, Output, write_bytes_atomically
+from kvcalc.cli.output import FORMATS, Output
 from kvcalc.errors import KvcalcError
 
 _SWEPT = ("gpu", "tensor_parallel_size", "batch", "context", "input_len", "output_len")
@@ -28,8 +26,8 @@ def command(model: ModelArgument, flags: Flags) -> None:
       kvcalc curve llama-3-8b --gpu h100-sxm --batch 64 --context 1k --context 4k
     """
     output = Output(flags, formats=(*FORMATS, "svg", "png"))
-    if output.format in ("svg", "png") and output.path in (None, "-"):
-        raise KvcalcError(f"--format {output.format} needs a file", hint="name one with -o")
+    if output.format in ("svg", "png") and output.path is None:
+        raise KvcalcError(f"--format {output.format} needs a file", hint="name one with -o; - is stdout")
     from kvcalc.answers.curve import curve
     from kvcalc.render.pages.curve import page, plot, rows
 
@@ -37,6 +35,6 @@ def command(model: ModelArgument, flags: Flags) -> None:
     if output.format in ("svg", "png"):
         from kvcalc.render.plot import image
 
-        write_bytes_atomically(Path(str(output.path)), image(plot(report), output.format))
+        output.write(image(plot(report), output.format))
         return
     output.emit(report, "curve", page, rows)

@@ -66,13 +66,16 @@ class Output:
 
         return table.render(page, colour=self.path in (None, "-") and table.wants_colour())
 
-    def write(self, text: str) -> None:
+    def write(self, answer: str | bytes) -> None:
         """To the file, whole or not at all; or to stdout, where a reader that has gone (`| head`) is no error."""
         if self.path not in (None, "-"):
-            write_atomically(Path(self.path), text)
+            write_atomically(Path(self.path), answer if isinstance(answer, bytes) else answer.encode())
             return
         try:
-            sys.stdout.write(text)
+            if isinstance(answer, bytes):
+                sys.stdout.buffer.write(answer)
+            else:
+                sys.stdout.write(answer)
             sys.stdout.flush()
         except BrokenPipeError:
             # Nothing is left to say, and the interpreter must not try again at exit.
@@ -90,11 +93,7 @@ def _check_writable(path: Path) -> None:
         raise KvcalcError(f"-o: {path} cannot be written", hint="check its permissions, or write elsewhere")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    write_bytes_atomically(path, text.encode())
-
-
-def write_bytes_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """All of it or nothing: written beside the target, then renamed over it."""
     import tempfile
 

@@ -203,3 +203,10 @@ def test_every_kind_of_cache_explains_itself(cli: Cli, command: str, model: str)
     ran = cli(f"{name} {model} --gpu mi300x --price 2 --explain", *flags)
     assert ran.code == 0, ran.err
     assert not {"None", "nan", "inf"} & set(ran.out.split())
+
+
+def test_a_plot_goes_to_stdout_where_that_is_said() -> None:
+    process = kvcalc("curve", "llama-3-8b", "--gpu", "h100-sxm", "--format", "svg", "-o", "-")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert out.rstrip().endswith("</svg>")
