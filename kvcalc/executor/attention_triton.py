@@ -82,13 +82,9 @@ class TritonAttention:
             single_kernel[(batch, heads, splits)](*given, **sizes, num_warps=4)
         else:
             tiles = -(-self.group // TILE_HEADS)
+            depth = 2 if queries.element_size() == 4 else self.stages
             split_kernel[(batch, self.kv_heads * tiles, splits)](
-                *given,
-                **sizes,
-                GROUP=self.group,
-                TILES=tiles,
-                num_warps=4,
-                num_stages=2 if queries.element_size() == 4 else self.stages,
+                *given, **sizes, GROUP=self.group, TILES=tiles, num_warps=4, num_stages=depth
             )
         join_kernel[(batch * heads,)](parts, sums, out, DIM=dim, WIDTH=width, SPLITS=splits)
         return out
