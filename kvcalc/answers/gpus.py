@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import date
 
 from kvcalc.answers.explain import explain
-from kvcalc.catalog.gpus import all_gpus, load_gpu
+from kvcalc.catalog.gpus import aliases_of, all_gpus, load_gpu
 from kvcalc.catalog.prices import price_age_days, price_of, price_sources, price_warning
 from kvcalc.formulas.matmul import ridge_point
 from kvcalc.reports.base import Figure
@@ -46,7 +46,7 @@ def show_gpu(name: str, today: date | None = None) -> GpuReport:
     price = price_of(gpu)
     ridges = {figure.name.rpartition(" ")[2]: figure for figure in _ridges(gpu)}
     result = GpuResult(
-        **dict(gpu) | {"price": price},
+        **dict(gpu) | {"price": price, "aliases": aliases_of(gpu)},
         numbers=tuple(_numbers(gpu)),
         ridge_flop_per_byte={dtype: float(figure.value or 0) for dtype, figure in ridges.items()},
         price_age_days=None if price is None else price_age_days(price, today),

@@ -1,7 +1,7 @@
 """GPU names and TOML files become GpuSpecs.
 
-One file an accelerator, named as the spec; other spellings in `gpu_specs/aliases.toml`. So one answer reads two small
-files, not all of them.
+One file an accelerator, named as the spec; other spellings in `gpu_specs/aliases.toml`. So one answer reads one or two
+small files, not all of them.
 """
 
 import re
@@ -78,8 +78,12 @@ def gpu_from_toml(path: Path) -> GpuSpec:
 
 @cache
 def _named(name: str) -> GpuSpec:
-    spec = gpu_from_toml(data_dir("gpu_specs") / f"{name}.toml")
-    return spec.model_copy(update={"aliases": tuple(_aliases()["aliases"].get(name, ()))})
+    return gpu_from_toml(data_dir("gpu_specs") / f"{name}.toml")
+
+
+def aliases_of(gpu: GpuSpec) -> tuple[str, ...]:
+    """Other spellings of a GPU's name: its own file's, and the catalog's."""
+    return (*gpu.aliases, *_aliases()["aliases"].get(gpu.name, ()))
 
 
 @cache
@@ -117,6 +121,8 @@ def spelling(name: str) -> str:
 
 def _meant(text: str) -> tuple[str, ...]:
     """The specs that a text can mean, the one to take first."""
+    if text in gpu_names():
+        return (text,)
     text = text[:100]
     found = _spellings().get(spelling(text))
     if found:

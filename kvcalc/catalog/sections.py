@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def find_table(texts: Iterable[str], name: str) -> dict[str, Any] | None:
-    """The top-level table `name`, from the first text that has it; None: no text has.
+def find_table(texts: Iterable[str], *path: str) -> dict[str, Any] | None:
+    """The table of this path, from the first text that has it; None: no text has.
 
     The files are the package's own: every table begins with its header on a line, and its sub-tables follow it.
 
-    >>> find_table(["[a]\\nx = 1\\n[a.b]\\ny = 2\\n[c]\\nz = 3\\n"], "a")
-    {'x': 1, 'b': {'y': 2}}
+    >>> text = "[a]\\nx = 1\\n[a.b]\\ny = 2\\n[c]\\nz = 3\\n"
+    >>> find_table([text], "a"), find_table([text], "a", "b")
+    ({'x': 1, 'b': {'y': 2}}, {'y': 2})
     """
-    quoted = re.escape(name)
-    mine = re.compile(rf"^\[(?:{quoted}|\"{quoted}\")[\].]", re.MULTILINE)
+    header = r"\.".join(f'(?:{name}|"{name}")' for name in map(re.escape, path))
+    mine = re.compile(rf"^\[{header}[\].]", re.MULTILINE)
     for text in texts:
         first = mine.search(text)
         if first is None:
@@ -25,6 +26,8 @@ def find_table(texts: Iterable[str], name: str) -> dict[str, Any] | None:
             if not mine.match(text, header.start()):
                 end = header.start()
                 break
-        table: dict[str, Any] = tomllib.loads(text[first.start() : end])[name]
+        table: dict[str, Any] = tomllib.loads(text[first.start() : end])
+        for name in path:
+            table = table[name]
         return table
     return None
