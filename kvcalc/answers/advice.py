@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.question import stored_as
+from kvcalc.answers.speed import cost_of, step_time_of
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.size import Advice
 from kvcalc.units import GIB, format_bytes, format_count, format_usd
@@ -96,13 +97,10 @@ def _changed(deployed: Deployed, change: Change, point: OperatingPoint, measured
 
 def _usd(deployed: Deployed, point: OperatingPoint) -> float | None:
     """Cost at the batch that this deployment would run; the estimate's where there is one."""
-    from kvcalc.answers.speed import point_of
-
     here = deployed.operating_point()
     if not here.batch:
         return None
-    speed = point_of(deployed, point.mean_context, here.batch)
-    return speed.usd_per_million_tokens(speed.best_step_s)
+    return cost_of(deployed, here.batch, step_time_of(deployed, point.mean_context, here.batch))
 
 
 def _changes(deployed: Deployed) -> list[Change]:

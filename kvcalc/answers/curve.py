@@ -8,7 +8,7 @@ from typing import Any
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.gathered import Name, gathered
 from kvcalc.answers.question import ask
-from kvcalc.answers.speed import Point, point_of
+from kvcalc.answers.speed import Point, point_of, step_time_of
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.step import throughput
@@ -74,9 +74,7 @@ def _under_target(deployed: Deployed) -> Iterator[UnderTarget]:
     most = LARGEST_BATCH if fits is None else min(fits, LARGEST_BATCH)
     best = None
     if most >= 1:
-        best = largest_batch(
-            lambda batch: float(point_of(deployed, point.mean_context, batch).best_step_s), target, most
-        )
+        best = largest_batch(lambda batch: float(step_time_of(deployed, point.mean_context, batch)), target, most)
     yield UnderTarget(
         gpu=deployed.gpu.name, tp=deployed.deployment.tensor_parallel_size, context=point.context, batch=best
     )

@@ -62,12 +62,7 @@ class Point(NamedTuple):
         return () if self.estimate_s is None else self.estimate_s.assumptions
 
     def usd_per_million_tokens(self, step_time_s: Quantity) -> Quantity | None:
-        """At the price's median; None without a price."""
-        price = self.deployed.price
-        if price is None:
-            return None
-        speed = step.throughput(self.sequences, step_time_s)
-        return usd_per_million_tokens(price.median_usd_per_hour, self.deployed.deployment.gpus, speed)
+        return cost_of(self.deployed, self.batch, step_time_s)
 
     def bound(self) -> Bound:
         """For a report; of a single point."""
@@ -81,6 +76,22 @@ class Point(NamedTuple):
     def estimate(self) -> Estimate | None:
         """For a report; of a single point."""
         return None if self.estimate_s is None else estimate_of(self, range_of(self.estimate_s))
+
+
+def cost_of(deployed: Deployed, batch: Quantity, step_time_s: Quantity) -> Quantity | None:
+    """USD per million output tokens of `batch` sequences a replica, at the price's median; None without a price."""
+    price, deployment = deployed.price, deployed.deployment
+    if price is None:
+        return None
+    speed = step.throughput(batch * deployment.data_parallel_size, step_time_s)
+    return usd_per_million_tokens(price.median_usd_per_hour, deployment.gpus, speed)
+
+
+def step_time_of(deployed: Deployed, context: int, batch: Quantity) -> Quantity:
+    """Seconds of the step alone: `point_of(...).best_step_s` without the bounds beside it."""
+    if deployed.deployment.engine == "ideal":
+        return point_of(deployed, context, batch).bound_s
+    return estimate_step(operators_of(deployed, context, batch), deployed.machine, sequences=batch).value
 
 
 def range_of(found: StepEstimate) -> Range:
