@@ -1,20 +1,15 @@
 """`kvcalc size`: does it fit, how many users, how fast, what binds, what does it cost."""
 
-from collections.abc import Iterator
-
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed, OperatingPoint
-from kvcalc.answers.explain import explain
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
+from kvcalc.answers.size_working import size_working
 from kvcalc.answers.speed import point_of
 from kvcalc.answers.working import working
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory_budget import ByteRange
-from kvcalc.formulas import cache as formulas
-from kvcalc.formulas.paging import blocks_for_tokens
-from kvcalc.reports.base import Figure
 from kvcalc.reports.size import (
     ContextRow,
     IdealCapacity,
@@ -25,7 +20,7 @@ from kvcalc.reports.size import (
     SizeResult,
 )
 from kvcalc.specs.base import Assumption
-from kvcalc.units import format_count, format_gib
+from kvcalc.units import format_gib
 
 USUAL_CONTEXTS = (2048, 8192, 32768)
 WORTH_SAYING = 0.0005  # of the sequences
@@ -73,7 +68,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
     return SizeReport(
         inputs=_inputs(deployed, point.context, point.batch),
         result=result,
-        figures=(*_working(deployed, point.context), *(working(speed) if speed and with_advice else ())),
+        figures=(*size_working(deployed, point.context), *(working(speed) if speed and with_advice else ())),
         assumptions=_once(
             (
                 *question.assumptions,
@@ -186,58 +181,3 @@ def _difference(ideal: float | None, held: Capacity) -> str:
         return "the engine loses nothing"
     said = f"the engine holds {abs(lost):.1%} {'less' if lost > 0 else 'more'}"
     return said + (f": {held.rounding}" if held.rounding else "")
-
-
-def _working(deployed: Deployed, context: int) -> tuple[Figure, ...]:
-    figures = []
-    pool = deployed.pool_bytes
-    if pool is not None and not deployed.budget.pool_given:
-        figures.append(
-            explain(
-                formulas.kv_memory_left,
-                name="cache pool",
-                memory_bytes=deployed.budget.requested,
-                weight_bytes=deployed.budget.weights,
-                other_bytes=deployed.budget.overhead.value,
-            )
-        )
-    profile = deployed.profile
-    uniform = len(profile.groups) == 1 and profile.groups[0].window is None and not profile.fixed_bytes
-    if pool is not None and uniform and deployed.deployment.engine == "ideal":
-        per_token = profile.bytes_per_token
-        figures.append(
-            explain(formulas.kv_tokens_that_fit, name="tokens", kv_memory_bytes=pool, kv_bytes_per_token=per_token)
-        )
-        figures.append(
-            explain(
-                formulas.max_batch,
-                name=f"sequences at {format_count(context)}",
-                kv_memory_bytes=pool,
-                cache_bytes_per_sequence=profile.stored(context),
-            )
-        )
-    figures.extend(_blocks(deployed, context))
-    return tuple(figures)
-
-
-def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
-    """An engine's blocks, where the formula is its rule: one pool, layers that are all alike."""
-    held = deployed.capacity
-    groups = held.pools[0].groups if held is not None and len(held.pools) == 1 else ()
-    if held is None or held.block_size is None or len(groups) != 1 or groups[0].window is not None:
-        return
-    blocks = explain(
-        formulas.kv_blocks_that_fit,
-        name="blocks in the pool",
-        kv_memory_bytes=held.pool_bytes,
-        kv_bytes_per_token=deployed.profile.bytes_per_token,
-        block_size=held.block_size,
-    )
-    if blocks.value == held.num_blocks:
-        yield blocks
-        yield explain(
-            blocks_for_tokens,
-            f"blocks of a sequence of {format_count(context)}",
-            tokens=context,
-            block_size=held.block_size,
-        )

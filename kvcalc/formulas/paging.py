@@ -20,6 +20,41 @@ def blocks_for_tokens(tokens: N, block_size: N) -> N:
     return -(-tokens // block_size)
 
 
+def sequences_in_blocks(num_blocks: N, unusable_blocks: N, blocks_per_sequence: N) -> N:
+    """Whole sequences whose blocks a pool holds.
+
+    Args:
+        num_blocks: Blocks of the pool.
+        unusable_blocks: Of them, those that are never given to a sequence: vLLM's null block.
+        blocks_per_sequence: Blocks that one sequence takes, of all groups of layers.
+
+    Formula: (num_blocks - unusable_blocks) // blocks_per_sequence
+    Unit: sequences
+    Source: Kwon et al. 2023 (PagedAttention), section 4.2
+
+    >>> sequences_in_blocks(num_blocks=23841, unusable_blocks=1, blocks_per_sequence=128)
+    186
+    """
+    return (num_blocks - unusable_blocks) // blocks_per_sequence
+
+
+def max_concurrency(num_blocks: float, blocks_per_sequence: float) -> float:
+    """Sequences of the maximum length that a pool holds, fractions counted: what vLLM prints when it starts.
+
+    Args:
+        num_blocks: Blocks of the pool.
+        blocks_per_sequence: Blocks that one sequence of the maximum length takes, of all groups of layers.
+
+    Formula: num_blocks / blocks_per_sequence
+    Unit: sequences
+    Source: vLLM, v1/core/kv_cache_utils.py: get_max_concurrency_for_kv_cache_config
+
+    >>> max_concurrency(num_blocks=28435, blocks_per_sequence=512)
+    55.537109375
+    """
+    return num_blocks / blocks_per_sequence
+
+
 def paged_slots(tokens: N, block_size: N) -> N:
     """Token slots that a paged sequence occupies: whole blocks, on demand.
 

@@ -45,6 +45,18 @@ def test_the_table_shows_formula_values_and_source(cli: Cli, line: str) -> None:
         assert " ".join(f"source: {figure.source}".split()) in flat
 
 
+@pytest.mark.parametrize("engine", ["ideal", "vllm", "sglang", "trtllm", "llamacpp"])
+@pytest.mark.parametrize("model", ["llama-3-8b", "gpt-oss-20b", "qwen3.5-27b"])
+def test_what_the_pool_holds_is_explained(cli: Cli, model: str, engine: str) -> None:
+    envelope = cli(
+        f"size {model} --gpu h100-sxm --engine {engine} --max-num-seqs 64 --context 8192 --explain --json"
+    ).json
+    figures, result = {one["name"]: one["value"] for one in envelope["figures"]}, envelope["result"]
+    assert figures["sequences at 8,192"] == result["max_batch"]
+    if engine != "ideal":
+        assert figures["concurrency"] == pytest.approx(result["kv_cache_max_concurrency"])
+
+
 def test_the_explained_figures_are_the_reported_ones(cli: Cli) -> None:
     envelope = cli("step llama-3-8b --gpu h100-sxm --batch 64 --context 2048 --explain --json").json
     figures = {one["name"]: one["value"] for one in envelope["figures"]}

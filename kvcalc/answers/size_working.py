@@ -1,0 +1,82 @@
+"""The working of a size: from the memory to the pool, and what the pool holds."""
+
+from collections.abc import Iterator
+from math import inf
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.explain import explain
+from kvcalc.engines.capacity import Pool
+from kvcalc.formulas import cache, paging
+from kvcalc.reports.base import Figure
+from kvcalc.units import format_count
+
+
+def size_working(deployed: Deployed, context: int) -> tuple[Figure, ...]:
+    """Figures whose formula is the engine's rule; where an engine rounds otherwise, the figure is left out."""
+    held = _ideal if deployed.deployment.engine == "ideal" else _blocks
+    return (*_pool(deployed), *held(deployed, context))
+
+
+def _pool(deployed: Deployed) -> Iterator[Figure]:
+    if deployed.pool_bytes is not None and not deployed.budget.pool_given:
+        yield explain(
+            cache.kv_memory_left,
+            name="cache pool",
+            memory_bytes=deployed.budget.requested,
+            weight_bytes=deployed.budget.weights,
+            other_bytes=deployed.budget.overhead.value,
+        )
+
+
+def _ideal(deployed: Deployed, context: int) -> Iterator[Figure]:
+    """Bytes over bytes."""
+    pool, profile = deployed.pool_bytes, deployed.profile
+    if pool is None:
+        return
+    if len(profile.groups) == 1 and profile.groups[0].window is None and not profile.fixed_bytes:
+        per_token = profile.bytes_per_token
+        yield explain(cache.kv_tokens_that_fit, name="tokens", kv_memory_bytes=pool, kv_bytes_per_token=per_token)
+    if needed := profile.stored(context):
+        yield explain(cache.max_batch, _sequences(context), kv_memory_bytes=pool, cache_bytes_per_sequence=needed)
+
+
+def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
+    """Blocks over blocks, in the pool that is full first."""
+    held, longest = deployed.capacity, deployed.max_model_len
+    if held is None or not held.pools:
+        return
+    pool = _first_full(held.pools, context)
+    size = pool.groups[0].block_size
+    if size is not None and len(pool.groups) == 1 and pool.groups[0].window is None:
+        in_pool = explain(
+            cache.kv_blocks_that_fit,
+            name="blocks in the pool",
+            kv_memory_bytes=held.pool_bytes,
+            kv_bytes_per_token=deployed.profile.bytes_per_token,
+            block_size=size,
+        )
+        if in_pool.value == pool.num_blocks:
+            yield in_pool
+            name = f"blocks of a sequence of {format_count(context)}"
+            yield explain(paging.blocks_for_tokens, name, tokens=context, block_size=size)
+    sequences = explain(
+        paging.sequences_in_blocks,
+        _sequences(context),
+        num_blocks=pool.num_blocks,
+        unusable_blocks=pool.unusable_blocks,
+        blocks_per_sequence=pool.blocks(context),
+    )
+    if sequences.value == deployed.max_batch(context):
+        yield sequences
+    if longest is not None:
+        pool = _first_full(held.pools, longest)
+        needed = pool.blocks(longest)
+        yield explain(paging.max_concurrency, "concurrency", num_blocks=pool.num_blocks, blocks_per_sequence=needed)
+
+
+def _first_full(pools: tuple[Pool, ...], context: int) -> Pool:
+    return min(pools, key=lambda pool: pool.concurrency(context) or inf)
+
+
+def _sequences(context: int) -> str:
+    return f"sequences at {format_count(context)}"
