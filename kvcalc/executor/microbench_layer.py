@@ -57,14 +57,16 @@ def attention_row(bench: Bench, heads: Heads) -> tuple[AttentionRow, Sample]:
 
 
 def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[AttentionRow, Sample]:
-    sizes, samples = [], []
+    sizes, times, samples = [], [], []
     for batch, context in CACHES[bench.device.kind]:
         pages = -(-context // heads.page_size)
         tokens = context if bench.device.is_gpu else pages * heads.page_size  # a CPU reads whole pages
         nbytes = 2 * batch * tokens * KV_HEADS * heads.head_dim * torch_dtype(heads.dtype).itemsize
-        samples.append(_attend(bench, heads, batch, context, copies(bench.device, nbytes), stages))
+        seconds, sample = _attend(bench, heads, batch, context, copies(bench.device, nbytes), stages)
+        times.append(seconds)
+        samples.append(sample)
         sizes.append(float(nbytes))
-    latency, bandwidth, error = affine(sizes, [sample.value for sample in samples])
+    latency, bandwidth, error = affine(sizes, times)
     row = AttentionRow(
         dtype=heads.dtype,
         group=heads.group,
@@ -78,7 +80,9 @@ def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[Attentio
     return row, max(samples, key=lambda sample: sample.spread)
 
 
-def _attend(bench: Bench, heads: Heads, batch: int, context: int, layers: int, stages: int | None) -> Sample:
+def _attend(
+    bench: Bench, heads: Heads, batch: int, context: int, layers: int, stages: int | None
+) -> tuple[float, Sample]:
     """One layer's attention, over as many layers' caches as are rotated."""
     device, query_heads = bench.device, KV_HEADS * heads.group
     shape = Shape(1, 1, query_heads, KV_HEADS, heads.head_dim, 1, (None,) * layers)
@@ -100,7 +104,8 @@ def _attend(bench: Bench, heads: Heads, batch: int, context: int, layers: int, s
             stream()
             attend(queries, keys, values, view, prepared)
 
-    return stream.taken_off(step, layers).per(layers)
+    seconds, sample = stream.taken_off(step, layers)
+    return seconds / layers, sample
 
 
 def glue_rows(bench: Bench, dtype: str) -> tuple[tuple[GlueRow, ...], Sample]:
@@ -112,9 +117,9 @@ def glue_rows(bench: Bench, dtype: str) -> tuple[tuple[GlueRow, ...], Sample]:
         times = []
         for (layers, hidden, width, vocab), batch in product(SKELETONS, SKELETON_ROWS):
             shape = Shape(hidden, vocab, hidden // 64, hidden // 256, 64, width, (None,) * layers)
-            sample = _skeleton(bench, dtype, shape, batch, cold)
+            seconds, sample = _skeleton(bench, dtype, shape, batch, cold)
             samples.append(sample)
-            times.append(sample.value)
+            times.append(seconds)
             size = torch_dtype(dtype).itemsize
             moved = batch * (4 * hidden + 2 * shape.q_width + 3 * width) * size  # as counting.operators has it
             for column, value in zip(columns, (1, layers, layers * moved, batch * vocab * size), strict=True):
@@ -134,7 +139,7 @@ def glue_rows(bench: Bench, dtype: str) -> tuple[tuple[GlueRow, ...], Sample]:
     return tuple(rows), max(samples, key=lambda sample: sample.spread)
 
 
-def _skeleton(bench: Bench, dtype: str, shape: Shape, rows: int, cold: bool) -> Sample:
+def _skeleton(bench: Bench, dtype: str, shape: Shape, rows: int, cold: bool) -> tuple[float, Sample]:
     device, kind = bench.device, torch_dtype(dtype)
     weights = empty_weights(shape, kind, device.torch)  # the matrices are never touched
     for tensor in (weights.embedding, weights.final_norm, *(norm for layer in weights.layers for norm in layer.norms)):
@@ -144,7 +149,8 @@ def _skeleton(bench: Bench, dtype: str, shape: Shape, rows: int, cold: bool) -> 
     decoder.place(cache.pages.start(33) for _ in range(rows))
     bare = decoder.without("attention", "linears")
     if not cold:
-        return bench.measure(captured(lambda: decoder.step(bare), device))
+        sample = bench.measure(captured(lambda: decoder.step(bare), device))
+        return sample.value, sample
     stream, blank = Stream(bench, dtype, rows), bare.apply
 
     def apply(linear: Linear, x: "torch.Tensor") -> "torch.Tensor":

@@ -19,7 +19,6 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 
 TRIES = 4  # of a point whose device did not stay the same
-LEAST_S = 1e-9  # of a difference that noise has swallowed
 
 
 @dataclass(frozen=True)
@@ -113,12 +112,11 @@ def measure_point(bench: Bench, decoder: Decoder, reading: Reading, reference: f
 def compare(measured: Measured, at: Predictor, batch: int, context: int) -> list[RunPoint]:
     """The terms of a point: weights and cache are what leaving them out saved, overhead is what then remains."""
     whole, no_attention, bare = (measured.samples[name] for name in ("step", "no attention", "bare"))
+    weights, kv = no_attention.less(bare), whole.less(no_attention)
     seconds: dict[TermName, float] = {
-        "step": whole.value,
-        "weights": max(LEAST_S, no_attention.value - bare.value),
-        "kv": max(LEAST_S, whole.value - no_attention.value),
-        "overhead": bare.value,
-    }
+        "step": whole.value, "weights": weights.positive, "kv": kv.positive, "overhead": bare.value
+    }  # fmt: skip
+    resolved = {"step": True, "weights": weights.resolved, "kv": kv.resolved, "overhead": True}
     spreads = {"step": whole, "weights": no_attention, "kv": whole, "overhead": bare}
     read = at.calibration.read_bandwidth_bytes_per_s
     full = at.terms(at.whole, batch, context)["step"].estimate_s.value if at.whole.layers > at.cut.layers else None
@@ -137,8 +135,9 @@ def compare(measured: Measured, at: Predictor, batch: int, context: int) -> list
                 measured_s=seconds[name],
                 ratio=ratio,
                 spread=spreads[name].spread,
-                bandwidth_bytes_per_s=term.bytes / seconds[name] if term.bytes else None,
-                bandwidth_share=term.bytes / seconds[name] / read if term.bytes else None,
+                resolved=resolved[name],
+                bandwidth_bytes_per_s=term.bytes / seconds[name] if term.bytes and resolved[name] else None,
+                bandwidth_share=term.bytes / seconds[name] / read if term.bytes and resolved[name] else None,
                 quiet=measured.quiet,
                 full_model_s=full * ratio if full is not None and name == "step" else None,
             )

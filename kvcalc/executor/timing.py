@@ -19,37 +19,57 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds of one call: median and tenth and ninetieth percentile of the windows."""
+    """Seconds of one call, window by window."""
 
-    value: float
-    low: float
-    high: float
-    windows: int
+    times: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        """The median."""
+        return statistics.median(self.times)
+
+    @property
+    def tenths(self) -> tuple[float, float]:
+        """The tenth and the ninetieth percentile."""
+        if len(self.times) == 1:
+            return self.times[0], self.times[0]
+        found = statistics.quantiles(self.times, n=10, method="inclusive")
+        return found[0], found[-1]
 
     @property
     def spread(self) -> float:
-        return self.high / self.low
+        """How many times the tenth percentile the ninetieth is."""
+        low, high = self.tenths
+        return high / low
 
     def per(self, calls: int) -> "Sample":
         """Of one of `calls` equal parts."""
-        return Sample(self.value / calls, self.low / calls, self.high / calls, self.windows)
+        return Sample(tuple(time / calls for time in self.times))
 
-    def less(self, other: "Sample") -> "Sample":
-        """Without a part that was measured beside it; never less than a hundredth of it."""
-        value = max(self.value - other.value, self.value / 100)
-        return Sample(value, value * self.low / self.value, value * self.high / self.value, self.windows)
+    def less(self, part: "Sample") -> "Difference":
+        """What is left without a part that was measured in the same windows."""
+        apart = Sample(tuple(a - b for a, b in zip(self.times, part.times, strict=True)))
+        low, high = apart.tenths
+        return Difference(value=apart.value, noise=(high - low) / 2, whole=self)
 
 
-def sample_of(times: list[float]) -> Sample:
-    """The summary of some windows.
+@dataclass(frozen=True)
+class Difference:
+    """Seconds by which one step is longer than another: the median over windows, and how far windows disagree."""
 
-    >>> sample_of([1.0, 2.0, 3.0]).value
-    2.0
-    """
-    if len(times) == 1:
-        return Sample(times[0], times[0], times[0], 1)
-    tenths = statistics.quantiles(times, n=10, method="inclusive")
-    return Sample(statistics.median(times), tenths[0], tenths[-1], len(times))
+    value: float
+    noise: float
+    whole: Sample
+
+    @property
+    def resolved(self) -> bool:
+        """Whether it is more than noise."""
+        return self.value > self.noise
+
+    @property
+    def positive(self) -> float:
+        """The value, or a thousandth of the whole where noise has swallowed it."""
+        return max(self.value, self.whole.value / 1000)
 
 
 class Bench:
@@ -105,7 +125,7 @@ class Bench:
                 times[name].append(self._elapsed(step, calls[name]))
             if window + 1 >= LEAST_WINDOWS and time.monotonic() > end:
                 break
-        return {name: sample_of(values) for name, values in times.items()}
+        return {name: Sample(tuple(values)) for name, values in times.items()}
 
     def _calls(self, step: Step) -> int:
         """Calls that fill a window; the first call is a warm-up."""

@@ -10,7 +10,7 @@ TermName = Literal["step", "weights", "kv", "overhead"]
 
 
 class RunPoint(Frozen):
-    """One term of one decode step. `step` is the whole; the other three add up to it."""
+    """One term of one decode step: the whole, what leaving weights or cache out saved, and what then remained."""
 
     batch: int
     context: int
@@ -22,7 +22,8 @@ class RunPoint(Frozen):
     measured_s: float
     ratio: float  # measured_s / estimate_s.value
     spread: float  # 90th over 10th percentile of the measured windows
-    bandwidth_bytes_per_s: float | None  # bytes / measured_s; None where nothing is read
+    resolved: bool  # False: a difference of two steps that is no more than their noise
+    bandwidth_bytes_per_s: float | None  # bytes / measured_s; None where nothing is read, or not resolved
     bandwidth_share: float | None  # of the measured read bandwidth
     quiet: bool  # the device's own bandwidth stayed the same meanwhile
     full_model_s: float | None = None  # of all layers, where some were cut off: their estimate times `ratio`

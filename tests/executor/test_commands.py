@@ -136,7 +136,7 @@ def test_run_compares_every_term_of_every_point(cli: Cli, config: Path) -> None:
             assert step["ratio"] == pytest.approx(step["measured_s"] / step["estimate_s"]["value"])
             # 2 KV heads of 32 elements, keys and values, 3 layers, two bytes
             assert terms["kv"]["bytes"] == batch * context * 2 * 32 * 2 * 3 * 2
-            assert terms["kv"]["bandwidth_bytes_per_s"] == pytest.approx(
+            assert not terms["kv"]["resolved"] or terms["kv"]["bandwidth_bytes_per_s"] == pytest.approx(
                 terms["kv"]["bytes"] / terms["kv"]["measured_s"]
             )
             assert step["bound_s"] == step["ceiling_s"] > 0  # no data sheet of a CPU

@@ -9,7 +9,7 @@ from kvcalc.executor import quiet
 from kvcalc.executor.device import Device
 from kvcalc.executor.fit import fit
 from kvcalc.executor.quiet import Patience, moved, wait_until_quiet
-from kvcalc.executor.timing import Bench, sample_of
+from kvcalc.executor.timing import Bench, Sample
 
 CPU = Device("cpu")
 SIZES = st.lists(st.floats(1e3, 1e9), min_size=2, max_size=6, unique=True)
@@ -32,11 +32,20 @@ def test_no_constant_is_below_zero() -> None:
 
 
 def test_a_sample_is_the_median_and_how_far_windows_spread() -> None:
-    sample = sample_of([float(value) for value in range(1, 12)])
-    assert (sample.value, sample.low, sample.high) == (6, 2, 10)
+    sample = Sample(tuple(float(value) for value in range(1, 12)))
+    assert (sample.value, *sample.tenths) == (6, 2, 10)
     assert sample.spread == 5
     assert sample.per(2).value == 3
-    assert sample_of([4.0]).spread == 1
+    assert Sample((4.0,)).spread == 1
+
+
+def test_a_difference_is_taken_window_by_window() -> None:
+    drifting, part = Sample((10.0, 20.0, 30.0)), Sample((9.0, 19.0, 29.0))
+    found = drifting.less(part)
+    assert (found.value, found.noise, found.resolved) == (1, 0, True)
+    lost = Sample((10.0, 12.0, 11.0)).less(Sample((11.0, 10.0, 11.0)))
+    assert not lost.resolved
+    assert lost.positive == pytest.approx(0.011)
 
 
 def test_a_bench_calls_each_step_and_returns_them_by_name() -> None:
@@ -48,7 +57,7 @@ def test_a_bench_calls_each_step_and_returns_them_by_name() -> None:
     bench = Bench(CPU, Patience(0))
     found = bench.together({"a": lambda: step("a"), "b": lambda: step("b")}, windows=3, tries=1)
     assert set(found) == {"a", "b"}
-    assert all(sample.value > 0 and sample.windows == 3 for sample in found.values())
+    assert all(sample.value > 0 and len(sample.times) == 3 for sample in found.values())
     assert min(calls.values()) > 3
 
 

@@ -56,8 +56,8 @@ def _term(point: RunPoint) -> tuple[str, ...]:
         format_count(point.context),
         point.term,
         format_seconds(point.estimate_s.value),
-        format_seconds(point.measured_s),
-        f"{point.ratio - 1:+.0%}",
+        format_seconds(point.measured_s) if point.resolved else "in the noise",
+        f"{point.ratio - 1:+.0%}" if point.resolved else "–",
         "–" if read is None else f"{format_decimal_bytes(read)}/s",
         "–" if point.bandwidth_share is None else f"{point.bandwidth_share:.0%}",
     )
