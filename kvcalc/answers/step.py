@@ -4,7 +4,7 @@ from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, operators_of, point_of, range_of
-from kvcalc.answers.step_parts import intensity, operator_rows
+from kvcalc.answers.step_parts import intensity, operator_rows, sums
 from kvcalc.answers.working import peak_of, working
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
@@ -54,7 +54,7 @@ def step(question: Question) -> StepReport:
             "context": at.context,
         },
         result=result,
-        figures=working(at),
+        figures=(*working(at), *sums(result.operators)),
         assumptions=(*question.assumptions, *point.assumptions, *deployed.time_assumptions, *at.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *_unfit(deployed, point)),

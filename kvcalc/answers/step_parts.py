@@ -1,12 +1,17 @@
 """What every step's report has: its operators in rows, and its intensity in parts."""
 
+import re
 from collections.abc import Sequence
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.counting.operator import Operator
+from kvcalc.reports.base import Figure
 from kvcalc.reports.step import Intensity, OperatorRow
 from kvcalc.timing.estimate import OperatorTime
 from kvcalc.timing.roofline import operator_bound, operator_limit
+
+BOUND_SOURCE = "Williams, Waterman and Patterson 2009 (roofline), of each operator"
+ESTIMATE_SOURCE = "constants measured for each kind of kernel: docs/explanation/time.md"
 
 
 def operator_rows(
@@ -59,3 +64,20 @@ def intensity(flops: float, attention_flops: float, weight_bytes: float, cache_b
         weight_flop_per_byte=(flops - attention_flops) / weight_bytes,
         cache_flop_per_byte=attention_flops / cache_bytes if cache_bytes else 0.0,
     )
+
+
+def sums(rows: Sequence[OperatorRow]) -> tuple[Figure, ...]:
+    """The working of the bound per operator and of the estimate: each is the sum of its column."""
+    names: list[str] = []
+    for row in rows:
+        name = re.sub(r"\W+", "_", row.name).strip("_")
+        names.append(f"{name}_{len(names)}" if name in names else name)
+    bounds = _sum("bound per operator", BOUND_SOURCE, names, [row.time_s for row in rows])
+    estimates = _sum("estimate", ESTIMATE_SOURCE, names, [row.estimate_s or 0.0 for row in rows])
+    return tuple(figure for figure in (bounds, estimates) if figure.inputs)
+
+
+def _sum(title: str, source: str, names: Sequence[str], times: Sequence[float]) -> Figure:
+    inputs: dict[str, float | int] = {name: time for name, time in zip(names, times, strict=True) if time}
+    formula = " + ".join(inputs)
+    return Figure(name=title, value=sum(inputs.values()), unit="s", formula=formula, inputs=inputs, source=source)

@@ -66,3 +66,5 @@ def test_the_explained_figures_are_the_reported_ones(cli: Cli) -> None:
     assert figures["bound"] == pytest.approx(result["bound_s"])
     assert figures["memory time"] == pytest.approx(result["memory_time_s"])
     assert figures["intensity"] == pytest.approx(result["intensity_flop_per_byte"])
+    assert figures["bound per operator"] == pytest.approx(result["operator_bound_s"])
+    assert figures["estimate"] == pytest.approx(result["estimate_s"]["value"])
