@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--configs", type=Path, nargs="+", default=[DEFAULT_CONFIGS], help="folders of model folders")
     parser.add_argument("--json", action="store_true", help="the whole result on stdout")
     flags = parser.parse_args()
-    cases = [case for file in flags.cases for case in json.loads(file.read_text(encoding="utf-8"))]
+    cases = [case for file in flags.cases for case in read(file)]
     answers = [answer(case, flags.configs) for case in cases]
     result: dict[str, Any] = {"cases": answers, "summary": summary(answers)}
     logs = [log_lines(case) for case in cases if "raw_lines" in case]
@@ -45,32 +45,41 @@ def main() -> int:
     return 0
 
 
+def read(file: Path) -> list[Case]:
+    """The cases of a file; what is null in a case is not said there."""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    cases = found["cases"] if isinstance(found, dict) else found
+    return [{name: value for name, value in case.items() if value is not None} for case in cases]
+
+
 def answer(case: Case, folders: Sequence[Path]) -> Case:
     """One case's checks, or the reason why it has none."""
-    if "kind" not in case and "category" not in case:
-        found = budget_case(case, lambda one: _budget_model(one, folders), loaded_weight_bytes)
-        return {**found, "kind": "budget"}
-    checks: list[Case] = []
-    reason = None
-    try:
-        checks = (question_checks if "category" in case else capacity_checks)(case, folders)
-    except KvcalcError as error:
-        reason = error.message
-    except KeyError as error:
-        reason = f"the case has no {error.args[0]}"
-    return {
-        "id": case["id"],
+    kind = "question" if "category" in case else "capacity" if "kind" in case else "budget"
+    found: Case = {
+        "id": case.get("id"),
         "engine": case.get("engine"),
         "independent": case.get("independent_test", True),
-        "kind": "question" if "category" in case else "capacity",
-        "checks": checks,
-        "reason": reason,
+        "kind": kind,
+        "checks": [],
+        "reason": None,
     }
+    try:
+        if kind == "budget":
+            found |= budget_case(case, lambda one: _budget_model(one, folders), loaded_weight_bytes)
+        else:
+            found["checks"] = (question_checks if kind == "question" else capacity_checks)(case, folders)
+    except KvcalcError as error:
+        found["reason"] = error.message
+    except KeyError as error:
+        found["reason"] = f"the case has no {error.args[0]}"
+    except (AttributeError, TypeError, ValueError) as error:  # one odd case is listed, and the others are answered
+        found["reason"] = f"a value of another kind than in other cases: {str(error).splitlines()[0]}"
+    return found
 
 
 def _budget_model(case: Case, folders: Sequence[Path]) -> ModelSpec | None:
     """A record with dimensions of its own is answered from them, or from its config."""
-    return config_model(case, folders) or (None if "model_dims" in case else card_model(case["model"]))
+    return config_model(case, folders) or (None if "model_dims" in case else card_model(case.get("model", "")))
 
 
 def summary(answers: Sequence[Case]) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
         loaded_bytes: weights on the fullest GPU, from a spec; None leaves `pool_from_config_gib` out.
     """
     answer: Case = {
-        "id": case["id"],
-        "engine": case["engine"],
+        "id": case.get("id"),
+        "engine": case.get("engine"),
         "version": case.get("engine_version"),
         "independent": case.get("independent_test", True),
         "checks": [],
@@ -55,7 +55,7 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
         length = deployment.max_model_len or (model.max_context if model else None)
         for field in WEIGHT_FIELDS:
             _need(case, field)
-        weights = int(case["weights_gib"] * GIB)
+        weights = int(float(case["weights_gib"]) * GIB)
         if deployment.pipeline_parallel_size > 1:
             observed = _of_its_stage(case, shape, gpu, deployment, observed)
         budget = budget_of_shape(shape, gpu, deployment, weights, max_model_len=length, observed=observed)
@@ -87,7 +87,7 @@ def _of_its_stage(
 
 def _is_served(case: Case, model: ModelSpec) -> bool:
     """The config describes what was served: some records have that of the plain model, or of its text model alone."""
-    plain = "quantization" not in case and not QUANTIZED.search(case["model"])
+    plain = "quantization" not in case and not QUANTIZED.search(case.get("model", ""))
     return plain == (model.quantization is None) and ("encoder" not in case or bool(model.towers))
 
 
@@ -125,7 +125,7 @@ def gpu_of(case: Case) -> GpuSpec:
     except KvcalcError:
         if total is None:
             raise
-        size = int(total * GIB)
+        size = int(float(total) * GIB)
         gpu = GpuSpec(
             name="unnamed",
             title=case["gpu"],
@@ -137,12 +137,12 @@ def gpu_of(case: Case) -> GpuSpec:
             peak_flops={"bf16": 1e14},
             unified_memory="unified" in case["gpu"],
         )
-    return gpu if total is None else gpu.model_copy(update={"usable_memory_bytes": int(total * GIB)})
+    return gpu if total is None else gpu.model_copy(update={"usable_memory_bytes": int(float(total) * GIB)})
 
 
 def deployment_of(case: Case) -> Deployment:
     """The flags that the case states; the rest is left to the engine's defaults."""
-    version = re.match(r"[\d.]+", case["engine_version"])
+    version = re.match(r"[\d.]+", case.get("engine_version", ""))
     utilization = case.get("util") or case.get("mem_fraction_static") or case.get("free_gpu_memory_fraction")
     if utilization is None and case["engine"] == "vllm":
         _need(case, "util")
@@ -225,7 +225,7 @@ def budget_summary(answers: Iterable[Case]) -> dict[str, Any]:
 
 
 def _version_group(answer: Case) -> str:
-    if answer["engine"] != "vllm":
+    if answer["engine"] != "vllm" or answer["version"] is None:
         return str(answer["engine"])
     version = parse_version(answer["version"])
     if (0, 10, 0) <= version < (0, 27, 0):

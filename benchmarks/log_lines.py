@@ -52,16 +52,16 @@ def log_lines(case: Case) -> Case:
         case: a record of capacity.json with `raw_lines`.
     """
     text = "\n".join(case["raw_lines"])
-    answer: Case = {"id": case["id"], "stated": 0, "missed": [], "reason": None}
+    answer: Case = {"id": case.get("id"), "stated": 0, "missed": [], "reason": None}
     try:
         facts = read_log(text)
     except KvcalcError as error:
         return answer | {"reason": error.message}
-    if facts.engine not in (None, ENGINES[case["engine"]]):
+    if facts.engine is not None and facts.engine != ENGINES.get(str(case.get("engine")), facts.engine):
         answer["missed"].append("engine")
     for name, reading, room in FIGURES:
         want = case.get(name)
-        if want is None or not _stands_in(want, text):
+        if not isinstance(want, int | float) or not _stands_in(want, text):
             continue
         answer["stated"] += 1
         have = reading(facts)
