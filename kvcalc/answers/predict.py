@@ -25,6 +25,7 @@ from kvcalc.timing.roofline import bound
 
 # Of the step's estimate: where 80 % of measurements of unseen points fell (docs/explanation/executor.md).
 LOW, HIGH = 0.8, 1.25
+QK_NORM = "self_attn.q_norm.weight"
 SOURCE = "kvcalc calibrate, on this device"
 
 
@@ -232,7 +233,11 @@ def _glue(
     operators: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int, *, cold: bool
 ) -> Figure:
     """Norms, rotary, gate and sampler."""
-    row = next(row for row in measured.glue_rows if (row.dtype, row.cold) == (model.dtype, cold))
+    normed = any(tensor.name == QK_NORM for group in model.groups for tensor in group.tensors)
+    wanted = (model.dtype, cold, normed)
+    row = next((row for row in measured.glue_rows if (row.dtype, row.cold, row.qk_norm) == wanted), None)
+    if row is None:
+        raise KvcalcError(f"the calibration has no norms for {wanted}", hint="run measures what it lacks")
     inputs = {"step_s": row.step_s, "layers": float(model.layers), "layer_s": row.layer_s}
     formula, value = "step_s + layers * layer_s", row.step_s + model.layers * row.layer_s
     if row.bandwidth_bytes_per_s:

@@ -103,11 +103,11 @@ def completed(result: CalibrateResult, bench: Bench, heads: Heads, progress: Pro
             linear.append(one)
             spread[f"linear {dtype}, {rows} rows"] = sample.spread
         del matrices
-    if not any(row.dtype == dtype for row in glue):
+    if not any((row.dtype, row.qk_norm) == (dtype, heads.qk_norm) for row in glue):
         progress(f"norms and sampler, {dtype}", 0.7)
-        others, sample = glue_rows(bench, dtype)
+        others, sample = glue_rows(bench, dtype, heads.qk_norm)
         glue += others
-        spread[f"glue {dtype}"] = sample.spread
+        spread[f"glue {dtype}{', normalised queries' if heads.qk_norm else ''}"] = sample.spread
     if find_attention(result, heads) is None:
         progress(f"attention, {heads.group} heads of {heads.head_dim}", 0.8)
         third, sample = attention_row(bench, heads)

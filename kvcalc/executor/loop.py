@@ -9,6 +9,7 @@ from kvcalc.executor.attention_triton import TritonAttention
 from kvcalc.executor.cache import Cache
 from kvcalc.executor.device import Device
 from kvcalc.executor.glue import glue_for
+from kvcalc.executor.linear import Linear
 from kvcalc.executor.model import Model, apply_linear, greedy
 from kvcalc.executor.numerics import Numerics, rotary
 from kvcalc.executor.pages import Sequence
@@ -90,8 +91,8 @@ class Blank:
     def __init__(self) -> None:
         self._buffers: dict[tuple[int, int], torch.Tensor] = {}
 
-    def __call__(self, linear: object, x: "torch.Tensor") -> "torch.Tensor":
-        key = (x.shape[0], linear.outputs)  # type: ignore[attr-defined]
+    def __call__(self, linear: Linear, x: "torch.Tensor") -> "torch.Tensor":
+        key = x.shape[0], linear.outputs
         if key not in self._buffers:
             self._buffers[key] = x.new_zeros(key)
         return self._buffers[key]

@@ -32,12 +32,13 @@ SKELETON_ROWS = (1, 6, 24, 48)
 
 @dataclass(frozen=True)
 class Heads:
-    """The shape of heads and pages that attention is measured for."""
+    """The shape of heads and pages that attention is measured for, and whether queries and keys are normalised."""
 
     dtype: str
     group: int
     head_dim: int
     page_size: int
+    qk_norm: bool = False
 
     def check(self) -> None:
         """Raises KvcalcError where the executor has no such type, heads or pages."""
@@ -108,7 +109,7 @@ def _attend(
     return seconds / layers, sample
 
 
-def glue_rows(bench: Bench, dtype: str) -> tuple[tuple[GlueRow, ...], Sample]:
+def glue_rows(bench: Bench, dtype: str, qk_norm: bool) -> tuple[tuple[GlueRow, ...], Sample]:
     """The pieces between products, from decoders that have nothing else: by themselves, and with weights between."""
     samples: list[Sample] = []
     rows = []
@@ -116,7 +117,7 @@ def glue_rows(bench: Bench, dtype: str) -> tuple[tuple[GlueRow, ...], Sample]:
         columns: tuple[list[float], ...] = ([], [], [], [])
         times = []
         for (layers, hidden, width, vocab), batch in product(SKELETONS, SKELETON_ROWS):
-            shape = Shape(hidden, vocab, hidden // 64, hidden // 256, 64, width, (None,) * layers)
+            shape = Shape(hidden, vocab, hidden // 64, hidden // 256, 64, width, (None,) * layers, qk_norm=qk_norm)
             seconds, sample = _skeleton(bench, dtype, shape, batch, cold)
             samples.append(sample)
             times.append(seconds)
@@ -129,6 +130,7 @@ def glue_rows(bench: Bench, dtype: str) -> tuple[tuple[GlueRow, ...], Sample]:
             GlueRow(
                 dtype=dtype,
                 cold=cold,
+                qk_norm=qk_norm,
                 step_s=step_s,
                 layer_s=layer_s,
                 bandwidth_bytes_per_s=1 / per_byte if per_byte else None,

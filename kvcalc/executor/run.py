@@ -65,7 +65,7 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
 
     cut = trimmed(model, asked.layers)
     shape = shape_of(cut)
-    heads = Heads(model.dtype, shape.group, shape.head_dim, asked.page_size)
+    heads = Heads(model.dtype, shape.group, shape.head_dim, asked.page_size, shape.qk_norm)
     heads.check()
     _check(cut, shape, asked)
     bench = Bench(asked.device, Patience(asked.patience_s))

@@ -36,6 +36,7 @@ class GlueRow(Frozen):
 
     dtype: str
     cold: bool  # with weights passing through the caches in between, as in a model; else by themselves
+    qk_norm: bool  # with queries and keys normalised
     step_s: float  # once a step
     layer_s: float  # once a layer
     bandwidth_bytes_per_s: float | None  # of what the layers' pieces read and write; None: hidden by the rest

@@ -22,7 +22,13 @@ def calibration(kind: str = "cpu", plain: float | None = None) -> CalibrateResul
             plain_bandwidth_bytes_per_s=plain, error=0.01,
         )  # fmt: skip
 
-    glue = {"dtype": "bf16", "bandwidth_bytes_per_s": None, "sampler_bandwidth_bytes_per_s": None, "error": 0.1}
+    glue = {
+        "dtype": "bf16",
+        "qk_norm": False,
+        "bandwidth_bytes_per_s": None,
+        "sampler_bandwidth_bytes_per_s": None,
+        "error": 0.1,
+    }
     return CalibrateResult(
         device="Test CPU 3000",
         kind=kind,

@@ -178,6 +178,17 @@ def test_a_second_run_takes_the_kept_calibration_and_adds_what_it_lacks(cli: Cli
     assert len(second.attention_rows) == 2  # of 4 × 128 and of this model's heads
 
 
+def test_normalised_queries_have_their_own_glue(cli: Cli, config: Path) -> None:
+    cli("calibrate --device cpu")
+    config.write_text(json.dumps({**CONFIG, "model_type": "qwen3", "head_dim": 32}))
+    assert cli(f"run {config} --device cpu --batch 1 --context 64")[0] == 0
+    kept = load_fresh(open_device("cpu"))
+    assert kept is not None
+    assert [(row.cold, row.qk_norm) for row in kept.glue_rows] == [
+        (False, False), (True, False), (False, True), (True, True)
+    ]  # fmt: skip
+
+
 def test_windows_hold_what_they_see_and_no_more(cli: Cli, config: Path) -> None:
     config.write_text(json.dumps({**CONFIG, "model_type": "mistral", "sliding_window": 40}))
     code, out, _ = cli(f"run {config} --device cpu --dtype fp32 --batch 2 --context 100 --block-size 16 --json")

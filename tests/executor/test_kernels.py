@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("triton")
+
 HERE = Path(__file__).parent
 LIMITS = {"fp32": 1e-6, "fp16": 1e-3, "bf16": 5e-3}
 

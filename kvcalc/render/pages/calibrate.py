@@ -34,7 +34,8 @@ def _device(result: CalibrateResult) -> Block:
         (
             f"norms and the like, {row.dtype}",
             format_seconds(row.layer_s),
-            f"a layer{', between products' if row.cold else ''}; off by {row.error:.0%}",
+            f"a layer{', between products' if row.cold else ''}{', with q and k norms' if row.qk_norm else ''}; "
+            f"off by {row.error:.0%}",
         )
         for row in result.glue_rows
     ]
