@@ -42,7 +42,7 @@ def check(budget: Budget) -> CheckReport:
 def _checked(entry: Entry, load: Loader, assumptions: list[tuple[Name, tuple[Assumption, ...]]]) -> CheckedDeployment:
     try:
         question = _question(entry, load)
-        report = size(question, with_advice=False, strict=True)
+        report = size(question, with_advice=False, strict=True, with_working=False)
         result = report.result
         results = tuple(
             _limit(name, want, _judged(name, question, result, entry.limits))

@@ -84,7 +84,7 @@ def _rows(
         at = {name: _resolved(name, one[name]) for name in varying}
         model = one.pop("model")
         try:
-            report = size(ask(model, one, load=load), with_advice=False)
+            report = size(ask(model, one, load=load), with_advice=False, with_working=False)
         except KvcalcError as error:
             errors.append(error)
             yield CompareRow(varies=varies, at=at, size=None, error=error.message)

@@ -2,16 +2,16 @@
 
 from kvcalc.answers.question import Question
 from kvcalc.answers.size import size
-from kvcalc.catalog.gpus import all_gpus
+from kvcalc.catalog.gpus import all_gpus, load_gpu
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.size import RankedGpu, RankingReport, RankingResult, SizeReport, SizeResult
 
 
-def rank(question: Question) -> RankingReport:
+def rank(question: Question, with_working: bool = True) -> RankingReport:
     """Every GPU of the catalogue, what fits first, then the cheapest per token, then the fastest.
 
-    A GPU that lacks what the question needs (a link for the parallel size, an element type) is left out, with a
-    warning.
+    The first is answered in full; `with_working`: with the figures behind `--explain`. A GPU that lacks what the
+    question needs (a link for the parallel size, an element type) is left out, with a warning.
 
     Raises:
         KvcalcError: no GPU can answer.
@@ -20,7 +20,7 @@ def rank(question: Question) -> RankingReport:
     left_out: list[str] = []
     for gpu in all_gpus():
         try:
-            report = size(question.model_copy(update={"gpu": gpu}), with_advice=False)
+            report = size(question.model_copy(update={"gpu": gpu}), with_advice=False, with_working=False)
         except KvcalcError as error:
             left_out.append(f"{gpu.name} is left out: {error.message}")
             continue
@@ -29,6 +29,9 @@ def rank(question: Question) -> RankingReport:
         raise KvcalcError("no GPU in the catalogue can answer this", hint="name one with --gpu to see why")
     found.sort(key=lambda pair: _order(pair[0]))
     best = found[0][1]
+    if with_working:
+        first = question.model_copy(update={"gpu": load_gpu(found[0][0].gpu)})
+        best = size(first, with_advice=False)
     result = RankingResult(**dict(best.result), ranking=tuple(row for row, _ in found))
     return RankingReport(**{**dict(best), "result": result, "warnings": (*best.warnings, *left_out)})
 

@@ -4,12 +4,11 @@ from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
-from kvcalc.answers.size_working import size_working
-from kvcalc.answers.speed import point_of
-from kvcalc.answers.working import working
+from kvcalc.answers.speed import Point, point_of
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory_budget import ByteRange
+from kvcalc.reports.base import Figure
 from kvcalc.reports.size import (
     ContextRow,
     IdealCapacity,
@@ -26,8 +25,18 @@ USUAL_CONTEXTS = (2048, 8192, 32768)
 WORTH_SAYING = 0.0005  # of the sequences
 
 
-def size(question: Question, with_advice: bool = True, strict: bool = False) -> SizeReport:
-    """The answer for one GPU. `strict` makes a context above the model's maximum an error, as `check` needs it."""
+def size(question: Question, with_advice: bool = True, strict: bool = False, with_working: bool = True) -> SizeReport:
+    """The answer for one GPU.
+
+    Args:
+        question: its GPU must be given; `rank` answers without one.
+        with_advice: try what would change it, and what paging gives.
+        strict: a context above the model's maximum is an error, as `check` needs it.
+        with_working: the figures behind `--explain`.
+
+    Raises:
+        KvcalcError: the model does not divide by the layout, or the engine has no rule for it.
+    """
     deployed = Deployed(question)
     point = deployed.operating_point(strict)
     speed = point_of(deployed, point.mean_context, point.batch) if point.batch else None
@@ -68,7 +77,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
     return SizeReport(
         inputs=_inputs(deployed, point.context, point.batch),
         result=result,
-        figures=(*size_working(deployed, point.context), *(working(speed) if speed and with_advice else ())),
+        figures=_working(deployed, point, speed) if with_working else (),
         assumptions=_once(
             (
                 *question.assumptions,
@@ -80,6 +89,13 @@ def size(question: Question, with_advice: bool = True, strict: bool = False) -> 
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *deployed.budget.warnings, *deployed.price_warnings),
     )
+
+
+def _working(deployed: Deployed, point: OperatingPoint, speed: Point | None) -> tuple[Figure, ...]:
+    from kvcalc.answers.size_working import size_working
+    from kvcalc.answers.working import working
+
+    return (*size_working(deployed, point.context), *(working(speed) if speed else ()))
 
 
 def _serving(deployed: Deployed, point: OperatingPoint) -> Serving | None:

@@ -12,8 +12,12 @@ from kvcalc.reports.step import MatmulThreshold, OperatorRow, StepReport, StepRe
 from kvcalc.specs.model import ModelSpec, Tensor
 
 
-def step(question: Question) -> StepReport:
-    """Bytes, FLOPs, intensity and times of one step on one GPU."""
+def step(question: Question, with_working: bool = True) -> StepReport:
+    """Bytes, FLOPs, intensity and times of one step on one GPU; `with_working`: and the figures behind `--explain`.
+
+    Raises:
+        KvcalcError: no batch was given, and none fits.
+    """
     deployed = Deployed(question)
     point = deployed.operating_point()
     if point.batch is None:
@@ -54,7 +58,7 @@ def step(question: Question) -> StepReport:
             "context": at.context,
         },
         result=result,
-        figures=(*working(at), *sums(result.operators)),
+        figures=(*working(at), *sums(result.operators)) if with_working else (),
         assumptions=(*question.assumptions, *point.assumptions, *deployed.time_assumptions, *at.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *_unfit(deployed, point)),

@@ -15,8 +15,8 @@ def find_table(texts: Iterable[str], *path: str) -> dict[str, Any] | None:
     >>> find_table([text], "a"), find_table([text], "a", "b")
     ({'x': 1, 'b': {'y': 2}}, {'y': 2})
     """
-    header = r"\.".join(f'(?:{name}|"{name}")' for name in map(re.escape, path))
-    mine = re.compile(rf"^\[{header}[\].]", re.MULTILINE)
+    dotted = r"\.".join(f'(?:{name}|"{name}")' for name in map(re.escape, path))
+    mine = re.compile(rf"^\[{dotted}[\].]", re.MULTILINE)
     for text in texts:
         first = mine.search(text)
         if first is None:

@@ -34,6 +34,6 @@ def command(
     from kvcalc.render.pages.size import page, rows
 
     question = ask(model, flags)
-    report = size(question) if question.gpu is not None else rank(question)
+    report = size(question, with_working=output.explain) if question.gpu is not None else rank(question, output.explain)
     output.emit(report, "size", page, rows)
     return EXIT_LIMIT if fail_if_unfit and not report.result.fits else EXIT_OK

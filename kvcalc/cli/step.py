@@ -37,7 +37,7 @@ def command(
 
     question = ask(model, flags)
     if tokens_per_step is None:
-        output.emit(step(question), "step", page, rows)
+        output.emit(step(question, with_working=output.explain), "step", page, rows)
         return
     from kvcalc.answers.step_tokens import step_of_tokens
     from kvcalc.units import parse_tokens
