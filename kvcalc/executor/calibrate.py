@@ -1,6 +1,7 @@
 """All small benchmarks of a device, in the order that wears it least, and whether it was quiet meanwhile."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kvcalc.answers.calibrated import spec_of
@@ -9,7 +10,7 @@ from kvcalc.executor.device import DTYPES
 from kvcalc.executor.microbench_layer import Heads, attention_row, glue_rows
 from kvcalc.executor.quiet import moved, wait_until_quiet
 from kvcalc.executor.timing import STEADY, Bench
-from kvcalc.reports.calibrate import AttentionRow, CalibrateReport, CalibrateResult, Rate
+from kvcalc.reports.calibrate import AttentionRow, CalibrateReport, CalibrateResult, GlueRow, LinearRow, Rate
 
 Progress = Callable[[str, float], None]  # what is done now, and the share of the whole that is done
 DEFAULT = Heads("bf16", 4, 128, 64)
@@ -52,7 +53,10 @@ def _measured(bench: Bench, heads: Heads, progress: Progress) -> CalibrateResult
         spread[f"matmul {dtype}"] = sample.spread
     gap, sample = microbench.dispatch(bench)
     spread["dispatch"] = sample.spread
-    first = CalibrateResult(
+    rows = _missing(Rows((), (), (), spread), bench, heads, progress)
+    bandwidth = reading.buffer.nbytes / read.value
+    stayed = not moved(bandwidth, reading.bandwidth(), start.bandwidth_bytes_per_s)
+    return CalibrateResult(
         device=device.name,
         kind=device.kind,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -61,38 +65,54 @@ def _measured(bench: Bench, heads: Heads, progress: Progress) -> CalibrateResult
         compute_capability=device.compute_capability,
         processors=device.processors,
         l2_bytes=device.cache_bytes if device.is_gpu else None,
-        read_bandwidth_bytes_per_s=reading.buffer.nbytes / read.value,
+        read_bandwidth_bytes_per_s=bandwidth,
         copy_bandwidth_bytes_per_s=copied,
         peak_flops=peaks,
         dispatch_s=gap,
-        linear=Rate(latency_s=0, bandwidth_bytes_per_s=1),
-        attention=Rate(latency_s=0, bandwidth_bytes_per_s=1),
-        linear_rows=(),
-        attention_rows=(),
-        glue_rows=(),
-        spread=spread,
+        linear=rate_of(rows.linear[0]),
+        attention=rate_of(rows.attention[0]),
+        linear_rows=rows.linear,
+        attention_rows=rows.attention,
+        glue_rows=rows.glue,
+        spread=rows.spread,
         state_before=before,
-        state_after={},
-        quiet=True,
+        state_after=device.state(),
+        quiet=start.quiet and stayed,
     )
-    found = completed(first, bench, heads, progress)
-    last = reading.bandwidth()
-    stayed = not moved(first.read_bandwidth_bytes_per_s, last, start.bandwidth_bytes_per_s)
-    row, attention = found.linear_rows[0], found.attention_rows[0]
-    return found.model_copy(
-        update={
-            "linear": Rate(latency_s=row.latency_s, bandwidth_bytes_per_s=row.bandwidth_bytes_per_s),
-            "attention": Rate(latency_s=attention.latency_s, bandwidth_bytes_per_s=attention.bandwidth_bytes_per_s),
-            "state_after": device.state(),
-            "quiet": start.quiet and stayed,
-        }
-    )
+
+
+def rate_of(row: Rate) -> Rate:
+    """Latency and bandwidth of a row, without what it was measured for."""
+    return Rate(latency_s=row.latency_s, bandwidth_bytes_per_s=row.bandwidth_bytes_per_s)
 
 
 def completed(result: CalibrateResult, bench: Bench, heads: Heads, progress: Progress = silent) -> CalibrateResult:
     """The result with the constants for these heads and this dtype; measured where they are not in it yet."""
-    linear, glue, spread = list(result.linear_rows), list(result.glue_rows), dict(result.spread)
-    attention = list(result.attention_rows)
+    known = Rows(result.linear_rows, result.glue_rows, result.attention_rows, result.spread)
+    rows = _missing(known, bench, heads, progress)
+    return result.model_copy(
+        update={
+            "linear_rows": rows.linear,
+            "glue_rows": rows.glue,
+            "attention_rows": rows.attention,
+            "spread": rows.spread,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The constants of the executor's parts, and how far the windows of each benchmark spread."""
+
+    linear: tuple[LinearRow, ...]
+    glue: tuple[GlueRow, ...]
+    attention: tuple[AttentionRow, ...]
+    spread: dict[str, float]
+
+
+def _missing(known: Rows, bench: Bench, heads: Heads, progress: Progress) -> Rows:
+    """What is known, and what these heads need beyond it."""
+    linear, glue, attention, spread = list(known.linear), known.glue, known.attention, dict(known.spread)
     dtype = heads.dtype
     if not any(row.dtype == dtype for row in linear):
         progress(f"products on few rows, {dtype}", 0.25)
@@ -105,31 +125,26 @@ def completed(result: CalibrateResult, bench: Bench, heads: Heads, progress: Pro
         del matrices
     if not any((row.dtype, row.qk_norm) == (dtype, heads.qk_norm) for row in glue):
         progress(f"norms and sampler, {dtype}", 0.7)
-        others, sample = glue_rows(bench, dtype, heads.qk_norm)
-        glue += others
+        found, sample = glue_rows(bench, dtype, heads.qk_norm)
+        glue += found
         spread[f"glue {dtype}{', normalised queries' if heads.qk_norm else ''}"] = sample.spread
-    if find_attention(result, heads) is None:
-        progress(f"attention, {heads.group} heads of {heads.head_dim}", 0.8)
-        third, sample = attention_row(bench, heads)
-        attention.append(third)
+    if _find(attention, heads) is None:
+        progress(f"attention, {heads.group} heads of {heads.head_dim}", 0.85)
+        row, sample = attention_row(bench, heads)
+        attention += (row,)
         spread[f"attention {dtype}, {heads.group} × {heads.head_dim}, pages of {heads.page_size}"] = sample.spread
-    progress("done", 1.0)
-    return result.model_copy(
-        update={
-            "linear_rows": tuple(linear),
-            "glue_rows": tuple(glue),
-            "attention_rows": tuple(attention),
-            "spread": spread,
-        }
-    )
+    progress("measured", 1.0)
+    return Rows(tuple(linear), glue, attention, spread)
 
 
 def find_attention(result: CalibrateResult, heads: Heads) -> AttentionRow | None:
     """The row of these heads; None: not measured yet."""
+    return _find(result.attention_rows, heads)
+
+
+def _find(rows: tuple[AttentionRow, ...], heads: Heads) -> AttentionRow | None:
     wanted = (heads.dtype, heads.group, heads.head_dim, heads.page_size)
-    return next(
-        (row for row in result.attention_rows if (row.dtype, row.group, row.head_dim, row.page_size) == wanted), None
-    )
+    return next((row for row in rows if (row.dtype, row.group, row.head_dim, row.page_size) == wanted), None)
 
 
 def report_of(result: CalibrateResult) -> CalibrateReport:

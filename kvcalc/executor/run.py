@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvcalc.answers.calibrated import spec_of
-from kvcalc.answers.predict import cache_bytes, trimmed, weight_bytes
+from kvcalc.answers.predict import cache_bytes, linear_at, trimmed, weight_bytes
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.cache import Cache, windows_of
-from kvcalc.executor.calibrate import Progress, calibrate, completed, find_attention, silent
+from kvcalc.executor.calibrate import Progress, calibrate, completed, find_attention, rate_of, silent
 from kvcalc.executor.checkpoint import load_weights
 from kvcalc.executor.device import Device, torch_dtype
 from kvcalc.executor.generate import generate
@@ -25,7 +25,7 @@ from kvcalc.executor.store import load_fresh, save
 from kvcalc.executor.timing import Bench
 from kvcalc.executor.verify import verify
 from kvcalc.executor.weights import Weights, random_weights
-from kvcalc.reports.calibrate import CalibrateResult, Rate
+from kvcalc.reports.calibrate import CalibrateResult
 from kvcalc.reports.run import Accuracy, Generated, Memory, RunPoint, RunReport, RunResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.gpu import GpuSpec
@@ -80,6 +80,8 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         generated = _generate(weights, numerics, asked) if asked.prompts else ()
         todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
         points, memories = _points(bench, weights, numerics, heads, at, todo, asked)
+    attention = find_attention(calibration, heads)
+    assert attention is not None
     result = RunResult(
         model=model.name,
         device=asked.device.name,
@@ -90,8 +92,8 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         calibrated=calibration.date,
         read_bandwidth_bytes_per_s=calibration.read_bandwidth_bytes_per_s,
         peak_flops=calibration.peak_flops[model.dtype],
-        linear=_rate(min((row for row in calibration.linear_rows if row.dtype == model.dtype), key=lambda r: r.rows)),
-        attention=_rate(find_attention(calibration, heads)),
+        linear=rate_of(linear_at(calibration, model.dtype, 1)),
+        attention=rate_of(attention),
         points=tuple(points),
         accuracy=_accuracy(points),
         memory=max(memories, key=lambda one: one.predicted_bytes),
@@ -192,11 +194,6 @@ def _points(
     return points, memories
 
 
-def _rate(row: Rate | None) -> Rate:
-    assert row is not None
-    return Rate(latency_s=row.latency_s, bandwidth_bytes_per_s=row.bandwidth_bytes_per_s)
-
-
 def _accuracy(points: list[RunPoint]) -> Accuracy:
     errors = [abs(point.ratio - 1) for point in points if point.term == "step"]
     return Accuracy(mean_error=sum(errors) / len(errors), worst_error=max(errors), points=len(errors))
@@ -234,7 +231,7 @@ def _warnings(result: RunResult, calibration: CalibrateResult, memories: list[Me
         found.append("the device was not quiet while it was calibrated: its constants may be off")
     noisy = {(point.batch, point.context) for point in result.points if not point.quiet}
     if noisy:
-        found.append(f"{len(noisy)} points were measured while the device was not quiet (marked *)")
+        found.append(f"not quiet meanwhile: {len(noisy)} of {result.accuracy.points} points (marked *)")
     if not result.correct.passed:
         found.append(f"outputs differ by {result.correct.max_rel_error:.1e}, more than {result.correct.limit:.0e}")
     if any(one.predicted_bytes != one.measured_bytes for one in memories):
