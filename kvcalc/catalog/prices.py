@@ -6,9 +6,9 @@ always shown with its date, and an old one with a warning.
 
 from datetime import date
 from functools import cache
+from typing import Any
 
-from kvcalc.catalog.data import data_dir
-from kvcalc.catalog.sections import find_table
+from kvcalc.catalog.data import data_dir, read_toml
 from kvcalc.specs.base import Source
 from kvcalc.specs.gpu import GpuSpec, Price
 
@@ -24,7 +24,7 @@ def price_of(gpu: GpuSpec) -> Price | None:
     """
     if gpu.price is not None:
         return gpu.price
-    offers = _offers(gpu.name)
+    offers: dict[str, float] = _table()["usd_per_hour"].get(gpu.name, {})
     if not offers:
         return None
     names = ", ".join(offers)
@@ -46,8 +46,8 @@ def _median(ordered: list[float]) -> float:
 
 def price_sources(gpu: GpuSpec) -> dict[str, Source]:
     """Where each seller's price was read, by seller."""
-    found = ((name, find_table([_text()], "sellers", name)) for name in _offers(gpu.name))
-    return {name: Source.model_validate(table) for name, table in found}
+    sellers = _table()["sellers"]
+    return {name: Source(**sellers[name]) for name in _table()["usd_per_hour"].get(gpu.name, {})}
 
 
 def price_age_days(price: Price, today: date | None = None) -> int:
@@ -70,11 +70,5 @@ def price_warning(price: Price, today: date | None = None) -> str | None:
 
 
 @cache
-def _offers(name: str) -> dict[str, float]:
-    """USD per hour by seller; of a file of fifty GPUs only this one's table is parsed."""
-    return find_table([_text()], "usd_per_hour", name) or {}
-
-
-@cache
-def _text() -> str:
-    return (data_dir("gpu_specs") / "prices.toml").read_text(encoding="utf-8")
+def _table() -> dict[str, Any]:
+    return read_toml(data_dir("gpu_specs") / "prices.toml", "GPU prices")

@@ -6,17 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def find_table(texts: Iterable[str], *path: str) -> dict[str, Any] | None:
-    """The table of this path, from the first text that has it; None: no text has.
+def find_table(texts: Iterable[str], name: str) -> dict[str, Any] | None:
+    """The top-level table `name`, from the first text that has it; None: no text has.
 
     The files are the package's own: every table begins with its header on a line, and its sub-tables follow it.
 
-    >>> text = "[a]\\nx = 1\\n[a.b]\\ny = 2\\n[c]\\nz = 3\\n"
-    >>> find_table([text], "a"), find_table([text], "a", "b")
-    ({'x': 1, 'b': {'y': 2}}, {'y': 2})
+    >>> find_table(["[a]\\nx = 1\\n[a.b]\\ny = 2\\n[c]\\nz = 3\\n"], "a")
+    {'x': 1, 'b': {'y': 2}}
     """
-    dotted = r"\.".join(f'(?:{name}|"{name}")' for name in map(re.escape, path))
-    mine = re.compile(rf"^\[{dotted}[\].]", re.MULTILINE)
+    quoted = re.escape(name)
+    mine = re.compile(rf"^\[(?:{quoted}|\"{quoted}\")[\].]", re.MULTILINE)
     for text in texts:
         first = mine.search(text)
         if first is None:
@@ -26,8 +25,6 @@ def find_table(texts: Iterable[str], *path: str) -> dict[str, Any] | None:
             if not mine.match(text, header.start()):
                 end = header.start()
                 break
-        table: dict[str, Any] = tomllib.loads(text[first.start() : end])
-        for name in path:
-            table = table[name]
+        table: dict[str, Any] = tomllib.loads(text[first.start() : end])[name]
         return table
     return None

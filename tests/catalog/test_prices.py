@@ -4,12 +4,10 @@ from datetime import date
 
 import pytest
 
-from kvcalc.catalog.data import data_dir, read_toml
 from kvcalc.catalog.gpus import all_gpus, gpu_names, load_gpu
-from kvcalc.catalog.prices import price_age_days, price_of, price_sources, price_warning
+from kvcalc.catalog.prices import _table, price_age_days, price_of, price_sources, price_warning
 from kvcalc.specs.gpu import Price
 
-TABLE = read_toml(data_dir("gpu_specs") / "prices.toml", "GPU prices")
 MINE = Price(low_usd_per_hour=1, median_usd_per_hour=2, high_usd_per_hour=3, date="2026-01-01", source="my contract")
 
 
@@ -29,8 +27,9 @@ def test_ranges_are_in_order_and_sourced() -> None:
 
 
 def test_every_row_is_of_a_known_gpu_and_seller() -> None:
-    assert set(TABLE["usd_per_hour"]) <= set(gpu_names())
-    assert {name for row in TABLE["usd_per_hour"].values() for name in row} == set(TABLE["sellers"])
+    table = _table()
+    assert set(table["usd_per_hour"]) <= set(gpu_names())
+    assert {name for row in table["usd_per_hour"].values() for name in row} == set(table["sellers"])
 
 
 # AWS on-demand, us-east-1, in July 2026: p5.48xlarge 55.04, p6-b200.48xlarge 113.9328, p4d.24xlarge 21.957642 USD
@@ -39,7 +38,7 @@ def test_every_row_is_of_a_known_gpu_and_seller() -> None:
     "name, usd", [("h100-sxm", 55.04 / 8), ("b200-sxm", 113.9328 / 8), ("a100-40g-sxm", 21.957642 / 8), ("l4", 0.8048)]
 )
 def test_a_machine_divided_by_its_gpus(name: str, usd: float) -> None:
-    assert TABLE["usd_per_hour"][name]["AWS"] == pytest.approx(usd, abs=1e-4)
+    assert _table()["usd_per_hour"][name]["AWS"] == pytest.approx(usd, abs=1e-4)
 
 
 def test_the_median_is_over_sellers() -> None:

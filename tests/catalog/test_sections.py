@@ -22,10 +22,3 @@ def test_every_table_is_found_whole(path: Path) -> None:
     for name, table in tables.items():
         assert find_table([text], name) == table
     assert find_table([text], "no such table") is None
-
-
-def test_a_table_inside_a_table_is_found_by_its_path() -> None:
-    text = '[a]\nx = 1\n[a.b]\ny = 2\n[a."b.c"]\nz = 3\n[b]\nw = 4\n'
-    assert find_table([text], "a", "b") == {"y": 2}
-    assert find_table([text], "a", "b.c") == {"z": 3}
-    assert find_table([text], "b", "a") is None
