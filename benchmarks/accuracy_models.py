@@ -44,11 +44,11 @@ def main() -> int:
 
 
 def rows(configs: Path, facts: Path) -> Iterator[Facts]:
-    """One row for each folder with a config.json."""
+    """One row for each folder."""
     counts, caches = _merged(facts, "param_counts"), _merged(facts, "kv_measured")
     reasons = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))
     for folder in sorted(configs.iterdir()):
-        if (folder / "config.json").exists():
+        if folder.is_dir():
             yield _row(folder, counts.get(folder.name, {}), caches.get(folder.name, {}), reasons.get(folder.name, ""))
 
 
@@ -61,20 +61,32 @@ def _merged(facts: Path, stem: str) -> Facts:
 
 
 def _row(folder: Path, count: Facts, cache: Facts, reason: str) -> Facts:
-    row: Facts = {"name": folder.name}
+    want = {
+        "parameters": count.get("total_params"),
+        "kv_bytes_per_token": cache.get("measured_bytes_per_token"),
+        "fixed_bytes_per_sequence": cache.get("measured_fixed_bytes"),
+    }
     try:
         model = read_folder(folder)
     except KvcalcError as error:
-        return {**row, "status": "refused", **dict.fromkeys(FIGURES), "reason": error.message}
-    row["parameters"] = {"have": total_parameters(model), "want": count.get("total_params")}
-    row |= _cache_figures(model, cache)
-    wrong = [name for name in FIGURES if row[name] and row[name]["want"] not in (None, row[name]["have"])]
+        figures = {name: {"have": None, "want": value} for name, value in want.items()}
+        return {"name": folder.name, "status": "refused", **figures, "reason": error.message}
+    figures = {"parameters": {"have": total_parameters(model), "want": want["parameters"]}}
+    figures |= _cache_figures(model, cache)
+    wrong = [name for name, one in figures.items() if one["want"] not in (None, one["have"])]
     status = "exact" if not wrong else "explained" if reason else "wrong"
-    return {"name": folder.name, "status": status, **row, "reason": reason if wrong and reason else ", ".join(wrong)}
+    return {
+        "name": folder.name,
+        "status": status,
+        **figures,
+        "reason": reason if wrong and reason else ", ".join(wrong),
+    }
 
 
 def read_folder(folder: Path, quantization: Facts | None = None) -> ModelSpec:
     """The model of a folder, by its config and quantization file alone; or of the same shape, quantized otherwise."""
+    if not (folder / "config.json").exists():
+        raise KvcalcError("the folder has no config.json", hint="add it")
     config, quant = read_json(folder / "config.json", folder.name), folder / "hf_quant_config.json"
     if quantization is not None:
         config["quantization_config"] = quantization
@@ -112,11 +124,10 @@ def published_rows(configs: Path, facts: Path) -> Iterator[Facts]:
     path = facts / "known_facts.json"
     if not path.exists():
         return
-    folders = {folder.name: folder for folder in configs.iterdir() if (folder / "config.json").exists()}
+    folders = {folder.name: folder for folder in sorted(configs.iterdir()) if (folder / "config.json").exists()}
     table = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))
     for fact in json.loads(path.read_text(encoding="utf-8")):
-        place = table["published"].get(fact["model"], {})
-        place = {"config": place} if isinstance(place, str) else place
+        place = {} if fact["model"] in table["not_compared"] else _place(fact["model"], folders, table["published"])
         folder = folders.get(place.get("config", ""))
         row = {"model": fact["model"], "kind": fact["kind"], "want": fact["value"], "config": folder and folder.name}
         if folder is None:
@@ -127,23 +138,29 @@ def published_rows(configs: Path, facts: Path) -> Iterator[Facts]:
         yield row | {"have": total_parameters(model) if counts else published_bytes(model, fact)}
 
 
+def _place(model: str, folders: Iterable[str], table: Facts) -> Facts:
+    """The folder of a published model's shape, and its scheme where the folder's is another: the table's, or by name.
+
+    "owner/name (bf16)" is the folder owner__name, "name" that of any owner; bf16 says that nothing is quantized.
+    """
+    if model in table:
+        return {"config": table[model]} if isinstance(table[model], str) else table[model]
+    name, _, said = model.replace("/", "__").partition(" ")
+    found = next((folder for folder in folders if name in (folder, folder.partition("__")[2])), "")
+    return {"config": found} | ({"quantization": {}} if "bf16" in said.lower() else {})
+
+
 def published_bytes(model: ModelSpec, fact: Facts) -> int:
     """Bytes of the file: conversions to MLX leave the multi-token-prediction layers out, as their sizes say."""
     return weight_bytes(model.model_copy(update={"mtp": ()}))
 
 
 def summary(models: list[Facts], published: list[Facts]) -> Facts:
-    counted = [row for row in models if row["parameters"] and row["parameters"]["want"] is not None]
-    refused = [row for row in models if row["status"] == "refused"]
     found: Facts = {"models": len(models), "status": dict(Counter(row["status"] for row in models))}
-    exact = sum(row["parameters"]["have"] == row["parameters"]["want"] for row in counted)
-    found["parameters"] = {"exact": exact, "counted": len(counted) + len(refused)}
-    for name in FIGURES[1:]:
-        measured = [row for row in models if row[name] and row[name]["want"] is not None]
-        found[name] = {
-            "exact": sum(row[name]["have"] == row[name]["want"] for row in measured),
-            "measured": len(measured),
-        }
+    for name in FIGURES:
+        known = [row[name] for row in models if row[name]["want"] is not None]
+        exact = sum(one["have"] == one["want"] for one in known)
+        found[name] = {"exact": exact, "counted" if name == "parameters" else "measured": len(known)}
     with_config = [row for row in published if row["config"]]
     found["published"] = {
         "exact": sum(row["have"] == row["want"] for row in with_config),
@@ -158,7 +175,7 @@ def show(result: Facts) -> None:
         if row["status"] != "exact":
             print(f"{row['status']:10}{row['name']}: {row['reason']}")
             for name in FIGURES:
-                if row[name] and row[name]["want"] not in (None, row[name]["have"]):
+                if row[name]["want"] not in (None, row[name]["have"]):
                     print(f"{'':12}{name}: have {row[name]['have']}, want {row[name]['want']}")
     for row in result["published"]:
         if row["config"] and row["have"] != row["want"]:
