@@ -11,7 +11,8 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,9 @@ PRINTED = 0.1  # the paper prints one decimal, from rates of two
 class Answer:
     """One case: what kvcalc says, what was measured (or printed), or why there is no answer."""
 
-    id: str
+    id: str | None
     group: str
-    want: float
+    want: float | None = None
     have: float | None = None
     low: float | None = None
     high: float | None = None
@@ -46,25 +47,43 @@ def read(folder: Path, name: str) -> list[Case]:
     path = folder / f"{name}.json"
     if not path.is_file():
         return []
-    return [case for case in json.loads(path.read_text(encoding="utf-8")) if case.get("quality") != 3]
+    return [_said(case) for case in json.loads(path.read_text(encoding="utf-8")) if case.get("quality") != 3]
+
+
+def _said(value: Any) -> Any:
+    """Without its nulls: what is null is not said."""
+    return {k: _said(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+
+
+@contextmanager
+def listed(one: Answer) -> Iterator[None]:
+    """An odd case is left out with its reason; the others are answered."""
+    try:
+        yield
+    except KvcalcError as error:
+        one.reason = error.message
+    except KeyError as error:
+        one.reason = f"the case has no {error.args[0]}"
+    except (AttributeError, TypeError, ValueError) as error:
+        one.reason = f"a value of another kind than in other cases: {str(error).splitlines()[0]}"
 
 
 def speedups(cases: Sequence[Case]) -> list[Answer]:
     """Unstated acceptance is taken from the other cases of the same target, draft and engine, where there are some."""
     answers, plans = [], []
     for case in cases:
-        one = Answer(case["id"], "spec", case["value"])
+        one = Answer(case.get("id"), "spec")
         answers.append(one)
-        try:
+        with listed(one):
+            one.want = float(case["value"])
             if case["metric"] != "speedup":
                 raise KvcalcError(f"a {case['metric']} is no speed-up", hint="")
             plans.append((one, plan_of(case)))
-        except KvcalcError as error:
-            one.reason = error.message
     around = constants()["range"]["speedup"]
     for one, plan in plans:
-        have = plan.speedup(None if plan.stated else sibling_acceptance(plan, _siblings(plan, plans)))
-        one.have, one.low, one.high = have, have * around["low"], have * around["high"]
+        with listed(one):
+            have = plan.speedup(None if plan.stated else sibling_acceptance(plan, _siblings(plan, plans)))
+            one.have, one.low, one.high = have, have * around["low"], have * around["high"]
     return answers
 
 
@@ -81,28 +100,34 @@ def expected(cases: Sequence[Case]) -> list[Answer]:
     for case in cases:
         spec = case.get("spec") or {}
         if {"alpha", "gamma", "c", "expected"} <= spec.keys():
-            tokens = tokens_per_pass(spec["alpha"], spec["gamma"])
-            have = speculative_speedup(tokens, spec["gamma"], spec["c"])
-            found.append(Answer(case["id"], "expected", spec["expected"], have, have - PRINTED, have + PRINTED))
+            one = Answer(case.get("id"), "expected")
+            found.append(one)
+            with listed(one):
+                one.want = float(spec["expected"])
+                have = speculative_speedup(tokens_per_pass(spec["alpha"], spec["gamma"]), spec["gamma"], spec["c"])
+                one.have, one.low, one.high = have, have - PRINTED, have + PRINTED
     return found
 
 
 def lengths(cases: Sequence[Case]) -> list[Answer]:
-    series: dict[tuple[Any, ...], list[Case]] = defaultdict(list)
+    series: dict[tuple[Any, ...], list[tuple[Answer, int]]] = defaultdict(list)
+    found = []
     for case in cases:
-        spec = case["spec"]
-        series[case["model"], spec.get("mode"), spec.get("drafter")].append(case)
-    around, found = constants()["range"]["accepted_length"], []
+        one = Answer(case.get("id"), "spec_al")
+        found.append(one)
+        with listed(one):
+            one.want = float(case["value"])
+            spec = case["spec"]
+            series[case["model"], spec.get("mode"), spec.get("drafter")].append((one, int(spec["gamma"])))
+    around = constants()["range"]["accepted_length"]
     for some in series.values():
-        for case in some:
-            one = Answer(case["id"], "spec_al", case["value"])
-            found.append(one)
-            others = {other["spec"]["gamma"]: other["value"] for other in some if other is not case}
+        for one, gamma in some:
+            others = {other: length.want or 0.0 for length, other in some if length is not one}
             if len(others) < FEWEST:
                 one.reason = f"{len(others)} other draft lengths of its series; {FEWEST} are needed"
                 continue
             rate, decay = fit(others)
-            have = tokens_per_pass(rate, case["spec"]["gamma"], decay)
+            have = tokens_per_pass(rate, gamma, decay)
             one.have, one.low, one.high = have, have * around["low"], have * around["high"]
     return found
 
@@ -110,8 +135,9 @@ def lengths(cases: Sequence[Case]) -> list[Answer]:
 def summary(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
     good = [one for one in answers if one.have is not None]
     row: dict[str, Any] = {"group": name, "points": len(good), "left_out": len(answers) - len(good)}
-    have, want = np.array([one.have for one in good], dtype=float), np.array([one.want for one in good])
-    error, inside = np.abs(have / want - 1), [float(one.low or 0) <= one.want <= float(one.high or 0) for one in good]
+    have, want = np.array([(one.have, one.want) for one in good], dtype=float).reshape(-1, 2).T
+    inside = [float(one.low or 0) <= float(one.want or 0) <= float(one.high or 0) for one in good]
+    error = np.abs(have / want - 1)
     nothing = not good
     return row | {
         "median_abs_error": None if nothing else float(np.median(error)),

@@ -65,10 +65,7 @@ class Plan:
     rounds: Rounds
     gamma: int
     stated: bool
-
-    @property
-    def batch(self) -> int:
-        return int(self.setting.batch)
+    batch: int
 
     def round(self, acceptance: Acceptance | None = None) -> Round:
         rounds = self.rounds if acceptance is None else self.rounds.with_acceptance(acceptance)
@@ -78,7 +75,7 @@ class Plan:
         """Of whole requests where the case measured those, prompts included."""
         at = self.round(acceptance)
         lengths = self.setting.input_len, self.setting.output_len
-        if "latency_without_s" not in self.case["spec"] or not all(lengths):
+        if "latency_without_s" not in self.case.get("spec", {}) or not all(lengths):
             return float(at.speedup)
         target, machine = self.rounds.target, self.rounds.target.machine
         prompt = prompts_time(target.model, self.setting.layout, machine, lengths[0], self.batch)
@@ -109,7 +106,7 @@ def plan_of(case: Case) -> Plan:
     rounds = kind(target, draft, found, acceptance, context, overheads)
     if name.lower() in ASSISTED:
         gamma = _assisted(acceptance, float(spec.get("mean_accepted") or 2))
-    return Plan(case, setting, rounds, gamma, stated)
+    return Plan(case, setting, rounds, gamma, stated, batch=int(setting.batch))
 
 
 def _deployed(setting: Setting) -> Deployed:

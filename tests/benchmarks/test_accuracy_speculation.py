@@ -61,3 +61,20 @@ def test_what_cannot_be_answered_says_why(found: Any) -> None:
     reasons = {one["id"]: one["reason"] for one in found["points"] if one["have"] is None}
     assert set(reasons) == {"no-dims", "alone"}
     assert all(reasons.values())
+
+
+@pytest.mark.parametrize("name", ["spec", "spec_al"])
+def test_one_odd_case_stops_no_other(tmp_path: Path, name: str) -> None:
+    good = cases()[name]
+    odd = [
+        {**{k: v for k, v in good[0].items() if k != key}, "id": f"{kind} {key}", **extra}
+        for key in good[0]
+        if key != "id"
+        for kind, extra in (("no", {}), ("null", {key: None}), ("odd", {key: {"odd": 1}}))
+    ]
+    (tmp_path / f"{name}.json").write_text(json.dumps([*good, *odd]))
+    done = subprocess.run([sys.executable, SCRIPT, "--cases", tmp_path, "--json"], capture_output=True, check=True)
+    points = {point["id"]: point for point in json.loads(done.stdout)["points"] if point["group"] == name}
+    assert len(points) == len(good) + len(odd)
+    assert all((point["have"] is None) == bool(point["reason"]) for point in points.values())
+    assert points[good[0]["id"]]["have"] is not None
