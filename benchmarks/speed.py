@@ -1,4 +1,4 @@
-"""How fast kvcalc is, each figure as a ratio: the step formula swept, and commands from a cold start.
+"""How fast kvcalc is, each figure as a ratio: sweeps of one formula and of one model, commands from a cold start.
 
 python benchmarks/speed.py [--json]
 """
@@ -11,6 +11,8 @@ import subprocess
 import sys
 import timeit
 from collections.abc import Callable
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,33 @@ def sweep_row(dtype: str) -> dict[str, Any]:
     return row(f"step formula, {POINTS:,} points, {dtype}", ratio, "one NumPy multiplication of the arrays", AIM_SWEEP)
 
 
+def everything_row(model: str) -> dict[str, Any]:
+    """Bounds and estimates of one model on every GPU, at every size of tensor parallelism, both types of cache."""
+    from kvcalc.answers.deployed import Deployed
+    from kvcalc.answers.question import ask
+    from kvcalc.answers.speed import point_of
+    from kvcalc.catalog.gpus import gpu_names
+    from kvcalc.catalog.models import load_model
+    from kvcalc.errors import KvcalcError
+
+    load = cache(load_model)
+    batches = np.arange(1, 201, dtype=float)
+
+    def sweep() -> int:
+        points = 0
+        for gpu, tp, dtype in product(gpu_names(), ("1", "2", "4", "8"), ("auto", "fp8")):
+            flags = {"gpu": gpu, "tensor_parallel_size": tp, "kv_cache_dtype": dtype}
+            try:
+                point = point_of(Deployed(ask(model, flags, load=load)), 2048, batches)
+            except KvcalcError:
+                continue  # the GPUs have no link of this size
+            points += len(np.minimum(point.bound_s, point.best_step_s))
+        return points
+
+    points = sweep()  # reads the specs
+    return row(f"{model}: {points:,} points, every GPU × tp × cache dtype × batch", best(sweep, 3), "one second", 1)
+
+
 def command_row(command: str, repeats: int) -> dict[str, Any]:
     """The whole process of a command against that of an interpreter that does nothing, run in turn."""
     script = Path(sys.executable).with_name("kvcalc")
@@ -96,13 +125,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15, help="runs of each command (default 15)")
     options = parser.parse_args()
     rows = [sweep_row(dtype) for dtype in ("float64", "int64")]
+    rows.append(everything_row("llama-3-70b"))
     rows += [command_row(command, options.repeats) for command in COMMANDS]
     if options.json:
         print(json.dumps({"rows": rows}, indent=1))
         return
     for one in rows:
         ratio = f"{one['ratio']:.1f}" if one["ratio"] is not None else "failed"
-        print(f"{one['name']:<44} {ratio:>7} x  {one['against']} (aim: at most {one['aim']})")
+        print(f"{one['name']:<74} {ratio:>7} x  {one['against']} (aim: at most {one['aim']})")
 
 
 if __name__ == "__main__":
