@@ -72,8 +72,9 @@ def methods() -> tuple[dict[str, Any], ...]:
 
 
 def method(name: str) -> dict[str, Any] | None:
-    """The table of a method by any of its names."""
-    return next((one for one in methods() if name.lower() in one["names"]), None)
+    """The table of a method by any of its names; `Token Recycling` and `token_recycling` are one."""
+    spelled = name.strip().lower().replace(" ", "-").replace("_", "-")
+    return next((one for one in methods() if spelled in one["names"]), None)
 
 
 def drafter(

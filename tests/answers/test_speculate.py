@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kvcalc.answers.question import ask
 from kvcalc.answers.speculate import SpeculateSettings, speculate
 from kvcalc.answers.speculate_acceptance import Acceptance, from_files, from_lengths, from_rates
-from kvcalc.answers.speculate_draft import Tree, drafter, methods
+from kvcalc.answers.speculate_draft import Tree, drafter, method, methods
 from kvcalc.answers.speculate_round import Overheads
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.params import total_parameters
@@ -198,6 +198,11 @@ def test_every_method_drafts_for_every_model(model: str, name: str) -> None:
     assert result.draft_cost_ratio < 0.5
     tree = run(model, gpu="h200-sxm", tensor_parallel_size=tp, context=1024, own={"draft": name, "tree": True})
     assert tree.by_gamma[0].drafted_tokens >= 10
+
+
+@pytest.mark.parametrize("name", ["Token Recycling", "token_recycling", "Recycling"])
+def test_spellings_of_a_method(name: str) -> None:
+    assert method(name) == method("recycling")
 
 
 def test_heads_run_all_at_once() -> None:
