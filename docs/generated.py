@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from typer.models import ArgumentInfo, OptionInfo
@@ -17,7 +17,7 @@ from kvcalc.cli import flags as shared
 from kvcalc.cli.app import COMMANDS
 from kvcalc.cli.flags import Flag
 from kvcalc.cli.options import Command
-from kvcalc.reports.envelope import RESULTS
+from kvcalc.reports.envelope import RESULTS, result_classes
 
 # The tables of flags that several commands take, in the order of the page.
 GROUPS = {
@@ -119,11 +119,11 @@ def _paragraph(text: str) -> str:
 def results() -> None:
     """The keys of each command's `result`, and of what is nested in them, from the report classes."""
     described: set[type[BaseModel]] = set()
-    for command, names in RESULTS.items():
+    for command in RESULTS:
         print(f"## {command}\n")
-        module = import_module(f"kvcalc.reports.{command}")
-        for name in names:
-            _class(getattr(module, name), described, "`result`" + (f", {name}" if len(names) > 1 else ""))
+        classes = result_classes(command)
+        for kind in classes:
+            _class(kind, described, "`result`" + (f", {kind.__name__}" if len(classes) > 1 else ""))
 
 
 def _class(kind: type[BaseModel], described: set[type[BaseModel]], title: str = "") -> None:
@@ -155,6 +155,8 @@ def _typed(annotation: Any, nested: list[type[BaseModel]]) -> str:
         return f"list of {_typed(arguments[0], nested)}"
     if origin is dict:
         return f"object of {_typed(arguments[1], nested)}"
+    if origin is Annotated:  # a number within limits
+        return _typed(arguments[0], nested)
     if arguments:  # a Literal
         return " or ".join(f'"{one}"' for one in arguments)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

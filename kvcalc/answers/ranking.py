@@ -4,7 +4,8 @@ from kvcalc.answers.question import Question
 from kvcalc.answers.size import size
 from kvcalc.catalog.gpus import all_gpus, load_gpu
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.size import RankedGpu, RankingReport, RankingResult, SizeReport, SizeResult
+from kvcalc.reports.ranking import RankedGpu, RankingReport, RankingResult
+from kvcalc.reports.size import SizeReport, SizeResult
 
 
 def rank(question: Question, with_working: bool = True) -> RankingReport:

@@ -1,6 +1,6 @@
 """`kvcalc size`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,6 +8,9 @@ from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK
+
+if TYPE_CHECKING:
+    from kvcalc.answers.question import Question
 
 
 @takes(GPU, SERVING, WORKLOAD, CONCURRENCY, OUTPUT)
@@ -29,11 +32,25 @@ def command(
     """
     output = Output(flags)
     from kvcalc.answers.question import ask
-    from kvcalc.answers.ranking import rank
+
+    question = ask(model, flags)
+    fits = _one(question, output) if question.gpu is not None else _every(question, output)
+    return EXIT_LIMIT if fail_if_unfit and not fits else EXIT_OK
+
+
+def _one(question: "Question", output: Output) -> bool:
     from kvcalc.answers.size import size
     from kvcalc.render.pages.size import page, rows
 
-    question = ask(model, flags)
-    report = size(question, with_working=output.explain) if question.gpu is not None else rank(question, output.explain)
+    report = size(question, with_working=output.explain)
     output.emit(report, "size", page, rows)
-    return EXIT_LIMIT if fail_if_unfit and not report.result.fits else EXIT_OK
+    return report.result.fits
+
+
+def _every(question: "Question", output: Output) -> bool:
+    from kvcalc.answers.ranking import rank
+    from kvcalc.render.pages.ranking import page, rows
+
+    report = rank(question, with_working=output.explain)
+    output.emit(report, "size", page, rows)
+    return report.result.fits

@@ -8,33 +8,38 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from kvcalc.reports.base import Figure
 from kvcalc.specs.base import Assumption, Source
 
-# command → the result classes that its report may carry, in `kvcalc.reports.<command>`
+# command → the result classes that its report may carry, each in its module of `kvcalc.reports`
 RESULTS = {
-    "size": ("SizeResult", "RankingResult"),
-    "kv": ("KvResult",),
-    "step": ("StepResult",),
-    "curve": ("CurveResult",),
-    "speculate": ("SpeculateResult",),
-    "prefill": ("PrefillResult",),
-    "compare": ("CompareResult",),
-    "check": ("CheckResult",),
-    "models": ("ModelsResult", "ModelResult"),
-    "gpus": ("GpusResult", "GpuResult"),
-    "diagnose": ("DiagnoseResult",),
-    "calibrate": ("CalibrateResult",),
-    "run": ("RunResult",),
+    "size": ("size.SizeResult", "ranking.RankingResult"),
+    "kv": ("kv.KvResult",),
+    "step": ("step.StepResult",),
+    "curve": ("curve.CurveResult",),
+    "speculate": ("speculate.SpeculateResult",),
+    "prefill": ("prefill.PrefillResult",),
+    "compare": ("compare.CompareResult",),
+    "check": ("check.CheckResult",),
+    "models": ("models.ModelsResult", "models.ModelResult"),
+    "gpus": ("gpus.GpusResult", "gpus.GpuResult"),
+    "diagnose": ("diagnose.DiagnoseResult",),
+    "calibrate": ("calibrate.CalibrateResult",),
+    "run": ("run.RunResult",),
 }
+
+
+def result_classes(command: str) -> list[type[BaseModel]]:
+    """The classes that a command's `result` may have."""
+    homes = (name.split(".") for name in RESULTS[command])
+    return [getattr(import_module(f"kvcalc.reports.{module}"), name) for module, name in homes]
 
 
 def schema_of(command: str) -> dict[str, Any]:
     """The JSON schema of what `kvcalc <command> --json` prints."""
-    module = import_module(f"kvcalc.reports.{command}")
-    classes = [getattr(module, name) for name in RESULTS[command]]
+    classes = result_classes(command)
     parts = [("result", c) for c in classes] + [("assumption", Assumption), ("source", Source), ("figure", Figure)]
     refs, defs = TypeAdapter.json_schemas(
         [(f"{key}{i}", "serialization", TypeAdapter(kind)) for i, (key, kind) in enumerate(parts)],

@@ -5,6 +5,7 @@ from typing import Literal
 from kvcalc.reports.base import Range, Report
 from kvcalc.reports.paging import Paging
 from kvcalc.specs.base import Frozen
+from kvcalc.specs.gpu import Price
 
 
 class Bound(Frozen):
@@ -22,16 +23,6 @@ class Estimate(Frozen):
     step_time_s: Range
     output_tokens_per_s: Range
     usd_per_million_output_tokens: Range | None = None
-
-
-class Price(Frozen):
-    """USD per GPU-hour; the median is what the costs are computed with."""
-
-    low_usd_per_hour: float
-    median_usd_per_hour: float
-    high_usd_per_hour: float
-    date: str
-    source: str
 
 
 class Serving(Frozen):
@@ -114,7 +105,7 @@ class SizeResult(Frozen):
     kv_pool_high_bytes_per_gpu: int | None = None
     bound: Bound | None
     estimate: Estimate | None
-    price: Price | None = None
+    price: Price | None = None  # the median is what the costs are computed with
     serving: Serving | None = None  # where --input-len and --output-len are given
     by_context: tuple[ContextRow, ...]
     ideal: IdealCapacity | None
@@ -148,29 +139,3 @@ class SizeResult(Frozen):
 
 class SizeReport(Report):
     result: SizeResult
-
-
-class RankedGpu(Frozen):
-    """One GPU of the ranking."""
-
-    gpu: str
-    title: str
-    fits: bool
-    reason: str | None
-    memory_bytes: int
-    max_batch: int | None
-    kv_cache_size_tokens: int | None
-    bound_step_time_s: float | None
-    step_time_s: float | None  # of the estimate where there is one, else of the bound, as the next two
-    output_tokens_per_s: float | None
-    usd_per_million_output_tokens: float | None
-
-
-class RankingResult(SizeResult):
-    """The first of the ranking in full, and the ranking."""
-
-    ranking: tuple[RankedGpu, ...]
-
-
-class RankingReport(Report):
-    result: RankingResult

@@ -1,45 +1,33 @@
 """What `kvcalc size` shows."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.render.page import Block, Facts, Page, Text, assumed
 from kvcalc.render.pages.paging import paging_facts
 from kvcalc.reports.base import Range, engine_name
-from kvcalc.reports.size import MemoryTerm, RankedGpu, RankingReport, Serving, SizeReport, SizeResult
+from kvcalc.reports.size import MemoryTerm, Serving, SizeReport, SizeResult
 from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_seconds, format_things, format_usd
 
 
-def page(report: SizeReport | RankingReport) -> Page:
+def page(report: SizeReport) -> Page:
     result = report.result
-    engine = engine_name(result.engine, result.engine_version)
-    if isinstance(report, RankingReport):
-        ranking = report.result.ranking
-        fitting = sum(row.fits for row in ranking)
-        many = f"{result.gpus} × " if result.gpus > 1 else ""
-        return Page(
-            title=f"{result.model} on {many}each of {len(ranking)} GPUs, {engine}",
-            verdict=f"fits on {fitting or 'none'}",
-            good=fitting > 0,
-            blocks=(*_ranking(ranking, result.context), *_figures(report)),
-            notes=assumed(report),
-        )
     return Page(
-        title=f"{result.model} on {result.gpus} × {result.gpu}, {engine}",
+        title=f"{result.model} on {result.gpus} × {result.gpu}, {engine_name(result.engine, result.engine_version)}",
         verdict=_verdict(result),
         good=result.fits if result.kv_pool_bytes_per_gpu is not None else None,
-        blocks=_figures(report),
+        blocks=figures(result, report.inputs),
         notes=assumed(report),
     )
 
 
-def _figures(report: SizeReport | RankingReport) -> tuple[Block, ...]:
-    result = report.result
-    blocks: list[Block] = [_memory(result, report.inputs["kv_memory_bytes"] is not None)]
+def figures(result: SizeResult, inputs: Mapping[str, Any]) -> tuple[Block, ...]:
+    """The blocks of one GPU's answer."""
+    blocks: list[Block] = [_memory(result, inputs["kv_memory_bytes"] is not None)]
     if result.fits or result.kv_cache_size_tokens:
         blocks.append(_sequences(result))
     if result.bound is not None:
-        blocks.append(_step(result, int(report.inputs["data_parallel_size"])))
+        blocks.append(_step(result, int(inputs["data_parallel_size"])))
     if result.serving is not None:
         blocks.append(_serving(result.serving))
     if result.paging is not None and result.paging.paged_batch > result.paging.contiguous_batch:
@@ -159,38 +147,6 @@ def _speed(tokens_per_s: float, cost: float | None, remark: str) -> str:
     return f"{remark}, {format_count(tokens_per_s)} tokens/s{money}"
 
 
-def _ranking(ranking: tuple[RankedGpu, ...], context: int) -> Iterator[Block]:
-    """What fits in a table, the rest in a sentence; the first one follows in full."""
-    fitting = [row for row in ranking if row.fits]
-    if fitting:
-        yield Table(
-            title="The cheapest first, then those without a list price",
-            columns=("GPU", "memory", f"sequences\nof {format_count(context)}", "step", "tokens/s", "$ per M"),
-            rows=tuple(_ranked(row) for row in fitting),
-        )
-    small = [row.gpu for row in ranking if not row.fits and row.max_batch is not None]
-    unknown = [row.gpu for row in ranking if not row.fits and row.max_batch is None]
-    lines = [f"Too small: {', '.join(small)}."] if small else []
-    lines += [f"Not predicted, for memory is shared with the host: {', '.join(unknown)}."] if unknown else []
-    if lines:
-        yield Text(lines=tuple(lines))
-    yield Text(lines=(f"In full: {ranking[0].title}.",))
-
-
-def _ranked(row: RankedGpu) -> tuple[str, ...]:
-    cost = row.usd_per_million_output_tokens
-    return (
-        row.gpu,
-        format_gib(row.memory_bytes, 0),
-        "no limit" if row.max_batch is None else format_count(row.max_batch),
-        "–" if row.step_time_s is None else format_seconds(row.step_time_s),
-        "–" if row.output_tokens_per_s is None else format_count(row.output_tokens_per_s),
-        "–" if cost is None else format_usd(cost),
-    )
-
-
-def rows(report: SizeReport | RankingReport) -> list[dict[str, Any]]:
-    """For CSV: the figures, or the ranking."""
-    if isinstance(report, RankingReport):
-        return [row.model_dump() for row in report.result.ranking]
+def rows(report: SizeReport) -> list[dict[str, Any]]:
+    """For CSV: the figures."""
     return [report.result.model_dump()]

@@ -1,0 +1,59 @@
+"""What `kvcalc size` shows where no GPU was named: all of them, ranked, and the first in full."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.render.pages.size import figures
+from kvcalc.reports.base import engine_name
+from kvcalc.reports.ranking import RankedGpu, RankingReport
+from kvcalc.units import format_count, format_gib, format_seconds, format_usd
+
+
+def page(report: RankingReport) -> Page:
+    result = report.result
+    fitting = sum(row.fits for row in result.ranking)
+    many = f"{result.gpus} × " if result.gpus > 1 else ""
+    engine = engine_name(result.engine, result.engine_version)
+    return Page(
+        title=f"{result.model} on {many}each of {len(result.ranking)} GPUs, {engine}",
+        verdict=f"fits on {fitting or 'none'}",
+        good=fitting > 0,
+        blocks=(*_ranking(result.ranking, result.context), *figures(result, report.inputs)),
+        notes=assumed(report),
+    )
+
+
+def _ranking(ranking: tuple[RankedGpu, ...], context: int) -> Iterator[Block]:
+    """What fits in a table, the rest in a sentence; the first one follows in full."""
+    fitting = [row for row in ranking if row.fits]
+    if fitting:
+        yield Table(
+            title="The cheapest first, then those without a list price",
+            columns=("GPU", "memory", f"sequences\nof {format_count(context)}", "step", "tokens/s", "$ per M"),
+            rows=tuple(_ranked(row) for row in fitting),
+        )
+    small = [row.gpu for row in ranking if not row.fits and row.max_batch is not None]
+    unknown = [row.gpu for row in ranking if not row.fits and row.max_batch is None]
+    lines = [f"Too small: {', '.join(small)}."] if small else []
+    lines += [f"Not predicted, for memory is shared with the host: {', '.join(unknown)}."] if unknown else []
+    if lines:
+        yield Text(lines=tuple(lines))
+    yield Text(lines=(f"In full: {ranking[0].title}.",))
+
+
+def _ranked(row: RankedGpu) -> tuple[str, ...]:
+    cost = row.usd_per_million_output_tokens
+    return (
+        row.gpu,
+        format_gib(row.memory_bytes, 0),
+        "no limit" if row.max_batch is None else format_count(row.max_batch),
+        "–" if row.step_time_s is None else format_seconds(row.step_time_s),
+        "–" if row.output_tokens_per_s is None else format_count(row.output_tokens_per_s),
+        "–" if cost is None else format_usd(cost),
+    )
+
+
+def rows(report: RankingReport) -> list[dict[str, Any]]:
+    """For CSV: the ranking."""
+    return [row.model_dump() for row in report.result.ranking]

@@ -1,0 +1,31 @@
+"""The answer to `kvcalc size` without a GPU: every GPU, ranked."""
+
+from kvcalc.reports.base import Report
+from kvcalc.reports.size import SizeResult
+from kvcalc.specs.base import Frozen
+
+
+class RankedGpu(Frozen):
+    """One GPU of the ranking."""
+
+    gpu: str
+    title: str
+    fits: bool
+    reason: str | None
+    memory_bytes: int
+    max_batch: int | None
+    kv_cache_size_tokens: int | None
+    bound_step_time_s: float | None
+    step_time_s: float | None  # of the estimate where there is one, else of the bound, as the next two
+    output_tokens_per_s: float | None
+    usd_per_million_output_tokens: float | None
+
+
+class RankingResult(SizeResult):
+    """The first of the ranking in full, and the ranking."""
+
+    ranking: tuple[RankedGpu, ...]
+
+
+class RankingReport(Report):
+    result: RankingResult
