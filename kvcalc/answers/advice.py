@@ -78,7 +78,7 @@ def _with(deployed: Deployed, update: dict[str, Any]) -> Deployed:
     """The same question with another deployment."""
     deployment = deployed.deployment.model_copy(update=update)
     model = stored_as(deployed.model, deployment) if "quantization" in update else deployed.model
-    return Deployed(deployed.question.model_copy(update={"deployment": deployment, "model": model}))
+    return Deployed(deployed.question._replace(deployment=deployment, model=model))
 
 
 def _changed(deployed: Deployed, change: Change, point: OperatingPoint, measured_pool: int | None) -> Outcome | None:

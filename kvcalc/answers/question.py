@@ -1,12 +1,12 @@
 """From what the user typed to specs: the same for a command line, a budget file and a sweep."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
@@ -14,7 +14,7 @@ from kvcalc.specs.model import ModelSpec
 from kvcalc.specs.workload import Workload
 
 
-class Question(Frozen):
+class Question(NamedTuple):
     """A model, where and how it is served, and what is asked of it."""
 
     model: ModelSpec

@@ -21,7 +21,7 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     left_out: list[str] = []
     for gpu in all_gpus():
         try:
-            report = size(question.model_copy(update={"gpu": gpu}), with_advice=False, with_working=False)
+            report = size(question._replace(gpu=gpu), with_advice=False, with_working=False)
         except KvcalcError as error:
             left_out.append(f"{gpu.name} is left out: {error.message}")
             continue
@@ -31,7 +31,7 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     found.sort(key=lambda pair: _order(pair[0]))
     best = found[0][1]
     if with_working:
-        first = question.model_copy(update={"gpu": load_gpu(found[0][0].gpu)})
+        first = question._replace(gpu=load_gpu(found[0][0].gpu))
         best = size(first, with_advice=False)
     result = RankingResult(**dict(best.result), ranking=tuple(row for row, _ in found))
     return RankingReport(**{**dict(best), "result": result, "warnings": (*best.warnings, *left_out)})

@@ -58,7 +58,7 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
     """What drafting is worth on this deployment, at `--batch` (1 unless given) and by batch."""
     settings = settings or SpeculateSettings()
     plain = question.deployment.model_copy(update={"num_speculative_tokens": 0})
-    target = Deployed(question.model_copy(update={"deployment": plain}))
+    target = Deployed(question._replace(deployment=plain))
     point = target.operating_point()
     batch, context = question.workload.batch or 1, point.mean_context
     found, assumed = _drafter(target, settings)
