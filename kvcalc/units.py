@@ -48,6 +48,9 @@ def parse_tokens(text: str, what: str = "tokens") -> int:
 
     A fraction of a power of two (`8.5K`) is refused, because nobody agrees on what it means.
 
+    Raises:
+        KvcalcError: no whole number of tokens, or an unknown unit.
+
     >>> parse_tokens("8k"), parse_tokens("8K"), parse_tokens("25.6k")
     (8000, 8192, 25600)
     """
@@ -67,6 +70,9 @@ def parse_tokens(text: str, what: str = "tokens") -> int:
 
 def parse_bytes(text: str, what: str = "size") -> int:
     """Read a size in bytes; the unit is required, and GB is not GiB.
+
+    Raises:
+        KvcalcError: no number, or no unit that is known.
 
     >>> parse_bytes("50GB"), parse_bytes("50 GiB"), parse_bytes("512B")
     (50000000000, 53687091200, 512)
@@ -101,6 +107,9 @@ def parse_gib(text: str, what: str = "size") -> int:
 def parse_seconds(text: str, what: str = "time") -> float:
     """Read a time; the unit is required.
 
+    Raises:
+        KvcalcError: no number, or no unit that is known.
+
     >>> parse_seconds("50ms"), parse_seconds("1s")
     (0.05, 1.0)
     """
@@ -115,6 +124,9 @@ def parse_seconds(text: str, what: str = "time") -> float:
 def parse_count(text: str, what: str = "count") -> int:
     """Read a whole number of things: sequences, GPUs, draft tokens.
 
+    Raises:
+        KvcalcError: no whole number.
+
     >>> parse_count("1,024")
     1024
     """
@@ -127,6 +139,9 @@ def parse_count(text: str, what: str = "count") -> int:
 
 def parse_number(text: str, what: str = "number") -> float:
     """Read a plain number: a fraction, a price.
+
+    Raises:
+        KvcalcError: no number, or one with a unit.
 
     >>> parse_number("0.92"), parse_number(".5")
     (0.92, 0.5)

@@ -23,6 +23,8 @@ class Change(NamedTuple):
 
 
 class Outcome(NamedTuple):
+    """What a deployment comes to; None where it is not known, or has no limit."""
+
     fits: bool
     tokens: int | None
     batch: int | None  # whole sequences at the context

@@ -21,7 +21,11 @@ MOST_ROWS = 2000
 
 
 def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
-    """One row for every combination of models and repeated flags; combinations that cannot be say why."""
+    """One row for every combination of models and repeated flags; combinations that cannot be say why.
+
+    Raises:
+        KvcalcError: a name or a value that no combination could make good, too many combinations, or none that can be.
+    """
     choices: dict[str, list[Any]] = {"model": list(dict.fromkeys(models))}
     for name, value in flags.items():
         choices[name] = list(dict.fromkeys(value)) if isinstance(value, list) else [value]

@@ -23,7 +23,11 @@ LARGEST_BATCH = 4096
 
 
 def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) -> CurveReport:
-    """One point for each GPU, tp, context and batch; without batches, powers of two up to what fits."""
+    """One point for each GPU, tp, context and batch; without batches, powers of two up to what fits.
+
+    Raises:
+        KvcalcError: no GPU, or too many points.
+    """
     if "gpu" not in swept:
         raise KvcalcError("no GPU given", hint="name one or several with --gpu; `kvcalc gpus` lists them")
     along = {name: list(dict.fromkeys(values)) for name, values in swept.items()}

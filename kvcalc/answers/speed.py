@@ -95,6 +95,7 @@ def step_time_of(deployed: Deployed, context: int, batch: Quantity) -> Quantity:
 
 
 def range_of(found: StepEstimate) -> Range:
+    """The value and range of an estimate, for a report."""
     return Range(value=found.value, low=found.low, high=found.high)
 
 

@@ -23,7 +23,11 @@ from kvcalc.timing.estimate import operator_times
 
 
 def step_of_tokens(question: Question, tokens: int) -> StepReport:
-    """One step of `tokens` tokens of each of `--batch` sequences (1 unless given)."""
+    """One step of `tokens` tokens of each of `--batch` sequences (1 unless given).
+
+    Raises:
+        KvcalcError: fewer than one token.
+    """
     if tokens < 1:
         raise KvcalcError(f"--tokens-per-step: {tokens} is below 1", hint="give the tokens of one step")
     deployed = Deployed(question)

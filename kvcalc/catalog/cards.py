@@ -126,7 +126,11 @@ def _set_null(config: dict[str, Any], dotted: str, where: str) -> None:
 
 
 def spec_of(card: Card) -> ModelSpec:
-    """The ModelSpec that a card spells out in its [spec]."""
+    """The ModelSpec that a card spells out in its [spec].
+
+    Raises:
+        KvcalcError: a field that a ModelSpec does not have, or a value out of range; the first mistake is named.
+    """
     assert card.spec is not None
     given = {"name": card.name, "family": "spec", "sources": [card.source.model_dump()]} | card.spec
     for part in ("groups", "mtp"):

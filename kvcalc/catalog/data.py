@@ -13,7 +13,11 @@ LARGEST_TOML = 1_000_000  # bytes; a card, a spec or a budget is a few thousand
 
 @cache
 def data_dir(name: str) -> Path:
-    """The directory `model_cards` or `gpu_specs`."""
+    """The directory `model_cards` or `gpu_specs`.
+
+    Raises:
+        KvcalcError: neither place has it.
+    """
     for place in (PACKAGE / "data" / name, PACKAGE.parent / name):
         if place.is_dir():
             return place

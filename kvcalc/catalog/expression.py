@@ -38,6 +38,9 @@ _FUNCTIONS: dict[str, Callable[[Value], Value]] = {
 def evaluate(text: str, lookup: Lookup) -> Value:
     """The value of an expression; `lookup` gives the value of a name, dots included.
 
+    Raises:
+        KvcalcError: the keys of the config give no number: a division by zero, an object for a size.
+
     >>> evaluate("(image_size//patch_size)**2+1", {"image_size": 336, "patch_size": 14}.get)
     577
     """

@@ -55,7 +55,11 @@ def shard_names(name: str) -> list[str]:
 
 
 def model_of(parts: list[Gguf], name: str, source: Source) -> ModelSpec:
-    """The model whose file (or shards) have these headers."""
+    """The model whose file (or shards) have these headers.
+
+    Raises:
+        KvcalcError: no decoder, or layers and tensors that a language model needs are missing.
+    """
     metadata = parts[0].metadata
     entries = [entry for part in parts for entry in part.tensors]
     architecture = metadata.get("general.architecture")

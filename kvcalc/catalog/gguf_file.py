@@ -115,6 +115,7 @@ class _Cursor:
 
 
 def damaged(what: str, why: str) -> KvcalcError:
+    """The error for a file that cannot be what it claims to be."""
     return KvcalcError(f"{what} is not a readable GGUF file: {why}", hint="fetch it again")
 
 

@@ -51,7 +51,11 @@ def _depth_exceeds(value: Any, limit: int) -> bool:
 
 
 def read_file(path: Path, what: str, largest: int = LARGEST_CONFIG_BYTES) -> bytes:
-    """The bytes of a regular file of bounded size."""
+    """The bytes of a regular file of bounded size.
+
+    Raises:
+        KvcalcError: no regular file, too large, or not readable.
+    """
     try:
         if not path.is_file():  # a directory, a pipe, a device
             raise KvcalcError(f"{what}: {path} is not a file", hint="give a folder, a config.json, a .gguf or a .toml")

@@ -62,7 +62,11 @@ def load_model(name: str, revision: str | None = None) -> ModelSpec:
 
 
 def existing(name: str) -> Path | None:
-    """The file or folder of this name, if there is one."""
+    """The file or folder of this name, if there is one.
+
+    Raises:
+        KvcalcError: a path that cannot be looked up.
+    """
     try:
         path = Path(name).expanduser()
         return path if path.exists() else None
@@ -83,7 +87,11 @@ def load_card(card: Card) -> ModelSpec:
 
 
 def load_path(path: Path) -> ModelSpec:
-    """The model of a folder or a file; nothing but configs and headers is read."""
+    """The model of a folder or a file; nothing but configs and headers is read.
+
+    Raises:
+        KvcalcError: weights without a config, or several models where one was meant.
+    """
     if path.is_dir():
         return _load_folder(path)
     if path.suffix == ".gguf":

@@ -23,7 +23,11 @@ _CLASS = re.compile(r"[A-Z]\w*\Z")  # "Linear": a class of modules, not a name
 
 
 def compressed_tensors(keys: Keys) -> Scheme:
-    """compressed-tensors: `config_groups`, each with targets (names, "re:" patterns, classes), less `ignore`."""
+    """compressed-tensors: `config_groups`, each with targets (names, "re:" patterns, classes), less `ignore`.
+
+    Raises:
+        KvcalcError: no config_groups, or a format that kvcalc does not know.
+    """
     whole = keys.text("format")
     if whole in ("marlin-24", "sparse-24-bitmask", "sparse-bitmask"):
         raise unknown("format", whole)
@@ -90,7 +94,11 @@ def _quark_spec(spec: Keys | None) -> WeightFormat | None:
 
 
 def modelopt(keys: Keys) -> Scheme:
-    """NVIDIA ModelOpt: one algorithm with a list of excluded modules, or MIXED_PRECISION with a list of layers."""
+    """NVIDIA ModelOpt: one algorithm with a list of excluded modules, or MIXED_PRECISION with a list of layers.
+
+    Raises:
+        KvcalcError: no quant_algo, or one that kvcalc does not know.
+    """
     inner = keys.child("quantization") or keys
     algorithm = inner.text("quant_algo")
     if algorithm is None:

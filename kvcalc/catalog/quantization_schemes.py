@@ -45,6 +45,9 @@ def fp8(keys: Keys) -> Scheme:
     """`quant_method: fp8`: per tensor, or in blocks as DeepSeek-V3; experts may be packed fp4 (DeepSeek-V4).
 
     The list may leave out the usual (`lm_head`, routers): transformers adds those to whatever a config lists.
+
+    Raises:
+        KvcalcError: a weight_block_size of other than two numbers.
     """
     block = keys.integers("weight_block_size", least=1, most=2**16)
     if block is not None and len(block) != 2:
@@ -150,7 +153,11 @@ def _flat(value: list[object]) -> list[str]:
 
 
 def bitsandbytes(keys: Keys) -> Scheme:
-    """bitsandbytes: nf4 or fp4 with an fp32 scale for 64 elements (8 bits when quantized twice), or int8 per output."""
+    """bitsandbytes: nf4 or fp4 with an fp32 scale for 64 elements (8 bits when quantized twice), or int8 per output.
+
+    Raises:
+        KvcalcError: neither of its two ways is set.
+    """
     skip = skipped(keys, "llm_int8_skip_modules")
     if keys.flag("load_in_4bit", "_load_in_4bit"):
         kind = keys.text("bnb_4bit_quant_type", default="fp4") or "fp4"

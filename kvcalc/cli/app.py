@@ -71,6 +71,7 @@ def interrupted() -> int:
 
 
 def one_line(text: str) -> str:
+    """Without line breaks and runs of blanks, whatever a message quotes."""
     return " ".join(text.split())
 
 

@@ -98,6 +98,9 @@ def element_bytes(dtype: str) -> float:
 
     Two types, `q8_0,f16`, are those of keys and of values, which are as wide as each other: the mean.
 
+    Raises:
+        KvcalcError: no such cache type.
+
     >>> element_bytes("bf16"), element_bytes("fp8"), element_bytes("nvfp4"), element_bytes("q8_0,f16")
     (2, 1, 0.5625, 1.53125)
     """

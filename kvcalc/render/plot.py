@@ -53,7 +53,11 @@ def _ticks(values: list[float]) -> tuple[list[float], list[str]]:
 
 
 def image(plot: Plot, kind: str) -> bytes:
-    """The plot as an SVG or PNG file, each point marked with what it stands for."""
+    """The plot as an SVG or PNG file, each point marked with what it stands for.
+
+    Raises:
+        KvcalcError: matplotlib is not installed.
+    """
     try:
         import matplotlib
     except ImportError as error:

@@ -17,6 +17,8 @@ class LimitResult(Frozen):
 
 
 class CheckedDeployment(Frozen):
+    """One deployment of the file, its limits, and what would mend a broken one."""
+
     name: str
     model: str
     gpu: str
@@ -29,6 +31,8 @@ class CheckedDeployment(Frozen):
 
 
 class CheckResult(Frozen):
+    """Passed where every deployment did; failures first."""
+
     passed: bool
     deployments: tuple[CheckedDeployment, ...]
 

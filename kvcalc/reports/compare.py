@@ -25,6 +25,8 @@ class CompareRow(Frozen):
 
 
 class CompareResult(Frozen):
+    """Rows in the order of the ranking, with what varies and the figures of `size`."""
+
     varying: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]  # each: what varies, then the figures of `size`
     summary: tuple[str, ...]

@@ -36,6 +36,8 @@ class UnderTarget(Frozen):
 
 
 class CurveResult(Frozen):
+    """All points, and the largest batch under the TPOT target."""
+
     model: str
     over: str  # what varies along a curve: batch or context
     tpot_target_s: float | None

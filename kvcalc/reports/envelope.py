@@ -73,6 +73,7 @@ def text_of(command: str) -> str:
 
 
 def write_all(directory: Path) -> None:
+    """One schema file a command."""
     directory.mkdir(parents=True, exist_ok=True)
     for command in RESULTS:
         (directory / f"{command}.json").write_text(text_of(command), encoding="utf-8")

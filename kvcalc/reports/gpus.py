@@ -21,6 +21,8 @@ class GpuRow(Frozen):
 
 
 class GpusResult(Frozen):
+    """Every accelerator of the catalog, by name."""
+
     gpus: tuple[GpuRow, ...]
 
 

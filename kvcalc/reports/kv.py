@@ -46,6 +46,8 @@ class GpuMemory(Frozen):
 
 
 class KvResult(Frozen):
+    """Every model with every cache type that was asked for."""
+
     models: tuple[KvModel, ...]
     engine: str
     variants: tuple[KvModel, ...]  # of a single model: the same with other caches

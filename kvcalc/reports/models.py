@@ -21,6 +21,8 @@ class ModelRow(Frozen):
 
 
 class ModelsResult(Frozen):
+    """Every card, by name."""
+
     models: tuple[ModelRow, ...]
 
 

@@ -38,6 +38,8 @@ class Intensity(Frozen):
 
 
 class StepResult(Frozen):
+    """Bytes, FLOPs and times of one GPU; throughput of the deployment."""
+
     model: str
     gpu: str
     gpus: int

@@ -16,22 +16,27 @@ def _from_text(parse: object, what: str) -> BeforeValidator:
 
 
 def tokens(what: str) -> BeforeValidator:
+    """Reads a field as a number of tokens, where it comes as text; `what` names it in errors."""
     return _from_text(parse_tokens, what)
 
 
 def count(what: str) -> BeforeValidator:
+    """Reads a field as a whole number, where it comes as text."""
     return _from_text(parse_count, what)
 
 
 def size(what: str) -> BeforeValidator:
+    """Reads a field as a size with its unit, where it comes as text."""
     return _from_text(parse_bytes, what)
 
 
 def gib(what: str) -> BeforeValidator:
+    """Reads a field as a bare number of GiB, where it comes as text."""
     return _from_text(parse_gib, what)
 
 
 def number(what: str) -> BeforeValidator:
+    """Reads a field as a plain number, where it comes as text."""
     return _from_text(parse_number, what)
 
 

@@ -16,6 +16,8 @@ Latency = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
 
 class Measured(Frozen):
+    """What every row says of its evidence."""
+
     points: Count | None = None
     error: float | None = None
     note: str | None = None

@@ -140,12 +140,16 @@ Mixer = Annotated[
 
 
 class DenseMlp(Frozen):
+    """An MLP that every token passes through; `gated`: with a gate beside the up-projection."""
+
     kind: Literal["dense"] = "dense"
     width: Positive
     gated: bool = True
 
 
 class MoeMlp(Frozen):
+    """A mixture of experts: each token passes through `top_k` of them, and through the shared ones."""
+
     kind: Literal["moe"] = "moe"
     experts: Positive
     top_k: Positive

@@ -8,6 +8,7 @@ from kvcalc.units import format_seconds, format_usd
 
 
 def page(report: CheckReport) -> Page:
+    """Every deployment in a table of its limits, the broken ones first."""
     result = report.result
     broken = sum(not one.passed for one in result.deployments)
     blocks: list[Block] = []

@@ -8,6 +8,7 @@ from kvcalc.units import format_count, format_gib, format_seconds, format_usd
 
 
 def page(report: CompareReport) -> Page:
+    """One row a combination, and the comparison in words."""
     result = report.result
     blocks: list[Block] = [_table(report)]
     reasons = tuple(dict.fromkeys(str(row["error"]) for row in result.rows if row["error"]))

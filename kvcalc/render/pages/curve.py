@@ -8,6 +8,7 @@ from kvcalc.units import format_count, format_seconds, format_usd
 
 
 def page(report: CurveReport) -> Page:
+    """The plot, and its points in a table."""
     result = report.result
     blocks: list[Block] = [_table(result.points)]
     if len(result.points) > 1:
@@ -50,6 +51,7 @@ def _curves(points: tuple[CurvePoint, ...], over: str) -> dict[str, list[CurvePo
 
 
 def plot(report: CurveReport) -> Plot:
+    """Throughput per GPU against speed per user, a line for each curve."""
     result = report.result
     curves = _curves(result.points, result.over)
     return Plot(

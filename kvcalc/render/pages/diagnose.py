@@ -11,6 +11,7 @@ EQUAL = 0.00005  # what two decimals of a percentage cannot show
 
 
 def page(report: DiagnoseReport) -> Page:
+    """Why it did not start, where the memory went, what disagrees, what would change it."""
     result = report.result
     blocks: list[Block] = []
     if result.refusals:

@@ -8,6 +8,7 @@ from kvcalc.units import format_bytes, format_decimal_bytes, format_gigabytes, f
 
 
 def list_page(report: GpusReport) -> Page:
+    """Every accelerator in a line."""
     return Page(
         title=f"{len(report.result.gpus)} accelerators",
         blocks=(
@@ -37,10 +38,12 @@ def _row(gpu: GpuRow) -> tuple[str, ...]:
 
 
 def list_rows(report: GpusReport) -> list[dict[str, Any]]:
+    """For CSV: one line an accelerator."""
     return [gpu.model_dump() for gpu in report.result.gpus]
 
 
 def one_page(report: GpuReport) -> Page:
+    """One accelerator: its numbers, each with its source."""
     gpu = report.result
     ridges = ", ".join(f"{dtype} {ridge:.0f}" for dtype, ridge in gpu.ridge_flop_per_byte.items())
     sources = list(dict.fromkeys(_source(one) for one in gpu.numbers))
@@ -87,4 +90,5 @@ def _source(number: GpuNumber) -> str:
 
 
 def one_rows(report: GpuReport) -> list[dict[str, Any]]:
+    """For CSV: one line a number."""
     return [one.model_dump() for one in report.result.numbers]

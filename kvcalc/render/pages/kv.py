@@ -9,6 +9,7 @@ from kvcalc.units import format_bytes, format_count
 
 
 def page(report: KvReport) -> Page:
+    """The cache by kind of layer and by context, and the same with other caches."""
     result = report.result
     blocks: list[Block] = []
     if len(result.models) == 1:

@@ -8,6 +8,7 @@ from kvcalc.units import GIB, format_bytes, format_count, format_parameters, for
 
 
 def list_page(report: ModelsReport) -> Page:
+    """Every card in a line."""
     return Page(
         title=f"{len(report.result.models)} model cards",
         blocks=(
@@ -45,10 +46,12 @@ def _growth(model: ModelRow) -> str:
 
 
 def list_rows(report: ModelsReport) -> list[dict[str, Any]]:
+    """For CSV: one line a card."""
     return [model.model_dump() for model in report.result.models]
 
 
 def one_page(report: ModelReport) -> Page:
+    """One model: parameters, weights, cache, and what others counted."""
     model = report.result
     blocks: list[Block] = [_facts(model), _categories(model), _formats(model)]
     if model.published:
@@ -122,4 +125,5 @@ def _formats(model: ModelResult) -> Table:
 
 
 def one_rows(report: ModelReport) -> list[dict[str, Any]]:
+    """For CSV: the figures in one line."""
     return [report.result.model_dump(exclude={"published", "formats"})]

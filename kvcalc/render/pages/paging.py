@@ -6,6 +6,7 @@ from kvcalc.units import format_count
 
 
 def paging_facts(one: Paging) -> Facts:
+    """The slower kernel against the larger batch."""
     kernel = f"{one.kernel_slowdown_low:.0%} to {one.kernel_slowdown_high:.0%}"
     step = " to ".join(dict.fromkeys(f"{share:.0%}" for share in (one.step_slowdown_low, one.step_slowdown_high)))
     gain = "–" if one.gain is None else f"{one.gain:.2f} ×"

@@ -12,6 +12,7 @@ SHOWN_TERMS = 6
 
 
 def page(report: PrefillReport) -> Page:
+    """The first token, what its prompt does to others, chunks, transfers, preemption."""
     result = report.result
     blocks: list[Block] = [_first_token(result), _beside(result), _chunks(result.chunks), _choices(result)]
     if result.prefix is not None:

@@ -11,6 +11,7 @@ from kvcalc.units import format_count, format_gib, format_seconds, format_usd
 
 
 def page(report: RankingReport) -> Page:
+    """The GPUs that fit in a table, the rest in a sentence, the first in full."""
     result = report.result
     fitting = sum(row.fits for row in result.ranking)
     many = f"{result.gpus} × " if result.gpus > 1 else ""

@@ -11,6 +11,7 @@ from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_sec
 
 
 def page(report: SizeReport) -> Page:
+    """Memory, what fits, one step, what would change it."""
     result = report.result
     return Page(
         title=f"{result.model} on {result.gpus} × {result.gpu}, {engine_name(result.engine, result.engine_version)}",

@@ -9,6 +9,7 @@ from kvcalc.units import format_bytes, format_count, format_seconds, format_shor
 
 
 def page(report: StepReport) -> Page:
+    """The step as a whole, and operator by operator."""
     result = report.result
     return Page(
         title=f"One {_kind(result)} of {result.model} on {result.gpus} × {result.gpu}",
