@@ -9,6 +9,7 @@ from kvcalc.units import format_bytes, format_count, format_seconds, format_thin
 
 
 def page(report: SpeculateReport) -> Page:
+    """One round, by draft length, by batch, and where it stops."""
     result = report.result
     verdict = f"{result.speedup:.2f}×" if result.gamma else "does not pay"
     return Page(
