@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.question import stored_as
 from kvcalc.answers.speed import cost_of, step_time_of
+from kvcalc.answers.unfit import unfit_reason
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.size import Advice
 from kvcalc.units import GIB, format_bytes, format_count, format_usd
@@ -67,7 +68,7 @@ def _outcome(deployed: Deployed, point: OperatingPoint, measured_pool: int | Non
     if held is not None and not seen:
         usd = _usd(deployed, point)
     return Outcome(
-        fits=deployed.unfit_reason(point, seen) is None,
+        fits=unfit_reason(deployed, point, seen) is None,
         tokens=held.kv_cache_size_tokens if held else None,
         batch=held.max_batch(point.context) if held else None,
         pool=deployed.pool_bytes,

@@ -21,7 +21,7 @@ from kvcalc.specs.model import ModelSpec, MoeMlp
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.price import Machine
 from kvcalc.timing.profile import profile_for
-from kvcalc.units import format_bytes, format_count
+from kvcalc.units import format_count
 
 MEASURED_VENDORS = ("NVIDIA", "AMD")  # whose memory before the cache is in the evidence
 NO_LIMIT_CONTEXT = 8192  # for a model without a maximum, when nothing is said
@@ -282,53 +282,3 @@ class Deployed:
             return None
         name = "the model's maximum" if longest == min(limits) else "max_model_len"
         return f"{name} of {format_count(min(limits))}"
-
-    def unfit_reason(self, point: OperatingPoint, pool_seen: bool = False) -> str | None:
-        """Why it does not fit, in words; None: the engine starts and the batch has its cache.
-
-        Args:
-            pool_seen: the pool is one that an engine made, so that the card does hold it.
-        """
-        budget = self.budget
-        if budget.pool is None:
-            return budget.reason or "the pool is not predicted"
-        if budget.pool.value <= 0:
-            lacking = format_bytes(-budget.pool.value)
-            return f"weights and overhead exceed the memory by {lacking} per GPU"
-        if budget.starts is False and not pool_seen:
-            return _too_full(budget)
-        assert self.capacity is not None
-        return self._too_small(point, self.capacity)
-
-    def _too_small(self, point: OperatingPoint, held: Capacity) -> str | None:
-        length = self.max_model_len
-        if length is not None and self.deployment.engine == "vllm":
-            concurrency = held.max_concurrency(length)
-            if concurrency is not None and concurrency < 1:
-                longest = format_count(held.estimated_max_model_len(length))
-                return f"one sequence of max_model_len = {format_count(length)} needs more; {longest} would fit"
-            if held.checked is not None and not held.checked.fits(length):
-                asked = format_bytes(held.checked.needed_bytes(length))
-                version = f"vLLM {self.budget.engine_version}"
-                return f"{version} asks one stage to hold the layers of all: {asked}; 0.17 and later do not"
-        fitting = held.max_batch(point.context)
-        wanted = self.question.workload.batch or 1
-        if fitting is not None and fitting < wanted:
-            return (
-                f"{format_count(fitting)} sequences of {format_count(point.context)} fit, {format_count(wanted)} asked"
-            )
-        return None
-
-
-def _too_full(budget: MemoryBudget) -> str:
-    """Why a card cannot hold what was asked of it."""
-    if budget.request_table > max(budget.reserve.value, 0):
-        table, kept = format_bytes(budget.request_table), format_bytes(budget.reserve.value)
-        return f"the table from requests to tokens takes {table}, and only {kept} are kept back for it and the rest"
-    besides = format_bytes(budget.overhead.value + budget.initial_use.value)
-    if budget.pool_given and budget.pool is not None:
-        held = f"{format_bytes(budget.weights)} of weights, a pool of {format_bytes(budget.pool.value)}"
-        return f"{held} and {besides} besides exceed the card's {format_bytes(budget.total)}"
-    more = format_bytes(budget.card.value - budget.requested)
-    share = format_bytes(budget.requested)
-    return f"the engine's share of {share} and {more} outside it exceed the card's {format_bytes(budget.total)}"

@@ -5,6 +5,7 @@ from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, point_of
+from kvcalc.answers.unfit import unfit_reason
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory_budget import ByteRange
@@ -39,14 +40,15 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
     deployed = Deployed(question)
     point = deployed.operating_point(strict)
     speed = point_of(deployed, point.mean_context, point.batch) if point.batch else None
+    unfit = unfit_reason(deployed, point)
     result = SizeResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,
         gpus=deployed.deployment.gpus,
         engine=deployed.deployment.engine,
         engine_version=deployed.budget.engine_version,
-        fits=deployed.unfit_reason(point) is None,
-        reason=deployed.unfit_reason(point),
+        fits=unfit is None,
+        reason=unfit,
         context=point.context,
         mean_context=point.mean_context,
         batch=point.batch,

@@ -5,6 +5,7 @@ from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, operators_of, point_of, range_of
 from kvcalc.answers.step_parts import intensity, operator_rows, sums
+from kvcalc.answers.unfit import unfit_reason
 from kvcalc.answers.working import peak_of, working
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
@@ -67,7 +68,7 @@ def step(question: Question, with_working: bool = True) -> StepReport:
 
 def _unfit(deployed: Deployed, point: OperatingPoint) -> tuple[str, ...]:
     """A step is taken apart whether or not it could run."""
-    reason = None if deployed.pool_bytes is None else deployed.unfit_reason(point)
+    reason = None if deployed.pool_bytes is None else unfit_reason(deployed, point)
     return () if reason is None else (f"this does not fit: {reason}",)
 
 
