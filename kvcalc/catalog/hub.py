@@ -7,15 +7,11 @@ never printed.
 """
 
 import json
-import logging
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from kvcalc.catalog.hub_errors import explained, status_of
@@ -24,12 +20,9 @@ from kvcalc.catalog.safetensors import INDEX, LARGEST_INDEX, SINGLE, Stored, rea
 from kvcalc.errors import KvcalcError
 from kvcalc.units import format_bytes
 
-Answer = TypeVar("Answer")
 READERS = 8  # range requests at a time
 LIBRARY = "kvcalc"
-# A server that trickles never times out by itself: the whole of one small file may take this many times the
-# library's own patience for silence.
-PATIENCE = 3
+PATIENCE = 3  # a whole file may take this many times what the library bears of silence
 
 
 class Repo:
@@ -60,6 +53,11 @@ class Repo:
     def _patience(self) -> float:
         """Seconds of silence that the library bears."""
         return float(self._constants.HF_HUB_DOWNLOAD_TIMEOUT)
+
+    @property
+    def _deadline(self) -> float:
+        """Seconds for the whole of one small file: a server that trickles never times out by itself."""
+        return PATIENCE * self._patience
 
     @property
     def page(self) -> str:
@@ -101,14 +99,13 @@ class Repo:
         return self._download(filename)
 
     def _size(self, filename: str) -> int | None:
-        meta = self._within(
-            partial(
-                self._hub.get_hf_file_metadata,
-                self._url(filename),
-                timeout=self._constants.HF_HUB_ETAG_TIMEOUT,
-                library_name=LIBRARY,
-            )
+        ask = partial(
+            self._hub.get_hf_file_metadata,
+            self._url(filename),
+            timeout=self._constants.HF_HUB_ETAG_TIMEOUT,
+            library_name=LIBRARY,
         )
+        meta = within(self._deadline, ask)
         return int(meta.size) if meta.size is not None else None
 
     def _download(self, filename: str) -> Path:
@@ -121,31 +118,12 @@ class Repo:
             library_name=LIBRARY,
         )
         try:
-            with _quiet(self._utils):
-                path = Path(self._within(fetch))
+            with quiet(self._utils):
+                path = Path(within(self._deadline, fetch))
         except Exception as error:
             raise self._explained(error, filename) from error
         self.commit = self.commit or _commit_of(path)
         return path
-
-    def _within(self, call: Callable[[], Answer]) -> Answer:
-        """The call's result, or TimeoutError: a trickling server is given up on."""
-        outcome: list[Answer | BaseException] = []
-
-        def run() -> None:
-            try:
-                outcome.append(call())
-            except BaseException as error:
-                outcome.append(error)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(PATIENCE * self._patience)
-        if not outcome:
-            raise TimeoutError
-        if isinstance(outcome[0], BaseException):
-            raise outcome[0]
-        return outcome[0]
 
     def _url(self, filename: str) -> str:
         revision = self.commit or self.revision
@@ -206,7 +184,7 @@ class Repo:
         """The header of each file; None where a file is missing."""
         parts: list[Stored] = []
         what = f"{self.name}: safetensors headers"
-        with ThreadPoolExecutor(READERS) as pool, _progress(what, len(names)) as step:
+        with ThreadPoolExecutor(READERS) as pool, progress(what, len(names), READERS) as step:
             for part in pool.map(self._header, names):
                 if part is None:
                     return None
@@ -267,7 +245,7 @@ class Repo:
         api = self._hub.HfApi(endpoint=self.endpoint, library_name=LIBRARY)
         ask = partial(api.model_info, self.name, revision=self.commit or self.revision, timeout=self._patience)
         try:
-            info = self._within(ask)
+            info = within(self._deadline, ask)
         except Exception as error:
             raise self._explained(error, "the list of files") from error
         self.commit = self.commit or info.sha
@@ -291,34 +269,3 @@ def _commit_of(path: Path) -> str | None:
     """The commit in a path of the cache: .../snapshots/<commit>/config.json."""
     parts = path.parts
     return parts[parts.index("snapshots") + 1] if "snapshots" in parts else None
-
-
-@contextmanager
-def _quiet(utils: Any) -> Iterator[None]:
-    """Without the library's progress bars and its word on each retry: the files are small, the error says it all."""
-    shown = not utils.are_progress_bars_disabled()
-    logger = logging.getLogger("huggingface_hub")
-    level = logger.level
-    if shown:
-        utils.disable_progress_bars()
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        if shown:
-            utils.enable_progress_bars()
-
-
-@contextmanager
-def _progress(what: str, count: int) -> Iterator[Callable[[int], None]]:
-    """A line on stderr that counts, where there is a terminal and something to wait for."""
-    shown = count > READERS and sys.stderr.isatty()
-
-    def step(done: int) -> None:
-        if shown:
-            print(f"\r{what} {done}/{count}", end="", file=sys.stderr, flush=True)
-
-    yield step
-    if shown:
-        print("\r" + " " * (len(what) + 16) + "\r", end="", file=sys.stderr, flush=True)
