@@ -75,17 +75,41 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 
 
 def table_lines(table: Table) -> list[str]:
-    """Columns two spaces apart, as wide as their widest cell: never truncated. A heading may have several lines."""
-    rows = [*_heading(table.columns), *table.rows]
+    """Columns two spaces apart, as wide as their widest cell: never truncated. A heading may have several lines.
+
+    Where the columns are too many for one line, each row takes several, the later ones indented.
+    """
+    heading = _heading(table.columns)
+    rows = [*heading, *table.rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
+    parts = _parts(widths)
     lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i in table.left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append(("  " + "  ".join(cells)).rstrip())
+    for block in (heading, *([row] for row in table.rows)):
+        for indent, part in zip(("  ", *["      "] * len(parts)), parts, strict=False):
+            for row in block:
+                cells = [row[i].ljust(widths[i]) if i in table.left else row[i].rjust(widths[i]) for i in part]
+                if any(cell.strip() for cell in cells):
+                    lines.append((indent + "  ".join(cells)).rstrip())
     return lines
+
+
+def _parts(widths: list[int]) -> list[list[int]]:
+    """The columns of each line of a row: as few lines as there can be, of about one length."""
+    fewest = len(_filled(widths, WIDTH))
+    return next(parts for limit in range(WIDTH + 1) if len(parts := _filled(widths, limit)) <= fewest)
+
+
+def _filled(widths: list[int], limit: int) -> list[list[int]]:
+    """Columns put on lines of at most `limit` characters one after the other; one too wide has its own."""
+    parts: list[list[int]] = [[]]
+    length = 0
+    for i, width in enumerate(widths):
+        if parts[-1] and length + 2 + width > limit:
+            parts.append([])
+            length = 4
+        parts[-1].append(i)
+        length += 2 + width
+    return parts
 
 
 def _heading(columns: tuple[str, ...]) -> list[tuple[str, ...]]:

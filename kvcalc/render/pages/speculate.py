@@ -71,7 +71,7 @@ def _by_gamma(result: SpeculateResult) -> Table:
 
 def _by_batch(result: SpeculateResult) -> Table:
     return Table(
-        title=f"By batch, {max(1, result.gamma)} draft tokens",
+        title=f"By batch, {max(1, result.gamma)} draft token{'s' if result.gamma > 1 else ''}",
         columns=("batch", "rows", "check", "a token", "plain", "speed-up", "best γ", "gives", ""),
         left=frozenset({8}),
         rows=tuple(
@@ -84,7 +84,7 @@ def _by_batch(result: SpeculateResult) -> Table:
                 f"{row.speedup:.2f}",
                 str(row.best_gamma),
                 f"{row.best_speedup:.2f}",
-                "" if row.fits else "does not fit",
+                "" if row.fits else "no fit",
             )
             for row in result.by_batch
         ),
