@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from pydantic import ValidationError
+
 from kvcalc.catalog.families.decoder import read_groups, view
 from kvcalc.catalog.families.defaults import defaults_of
 from kvcalc.catalog.families.expressions import switch
@@ -17,6 +19,7 @@ from kvcalc.catalog.quantization import apply_quantization
 from kvcalc.catalog.towers import read_towers
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
+from kvcalc.specs.checked import first_mistake
 from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.model import ModelSpec
 
@@ -40,6 +43,18 @@ def read_config(
 
     Raises KvcalcError where a key is missing, has a wrong type, or shapes the cache in a way kvcalc does not know.
     """
+    try:
+        return _read(config, name, source, hf_quant_config)
+    except ValidationError as error:  # each key may be well, and what follows from them not: a matrix of no columns
+        field, why = first_mistake(error)
+        raise KvcalcError(
+            f"the sizes in the config do not go together: {error.title} {field}: {why}", hint="correct the config"
+        ) from None
+
+
+def _read(
+    config: Mapping[str, object], name: str, source: Source, hf_quant_config: Mapping[str, object] | None
+) -> ModelSpec:
     root = Keys(config)
     family = root.text("model_type") or ""
     _refuse(root, family)

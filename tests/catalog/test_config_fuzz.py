@@ -81,6 +81,12 @@ def test_groups_of_outputs_divide_the_heads(groups: int) -> None:
         spec(config_of("DeepSeek-V4-Flash-NVFP4", o_groups=groups))
 
 
+def test_sizes_that_are_well_alone_and_not_together() -> None:
+    zamba = {"model_type": "zamba", "n_mamba_heads": 1_000_000}  # the width of a head is their quotient
+    with pytest.raises(KvcalcError, match="do not go together"):
+        spec(zamba)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_key_left_out_is_taken_from_its_class_or_missed_by_name(name: str) -> None:
     for key in MODELS[name]["config"]:
