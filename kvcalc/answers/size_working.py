@@ -46,13 +46,14 @@ def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
     if held is None or not held.pools:
         return
     pool = _first_full(held.pools, context)
-    size = pool.groups[0].block_size
-    if size is not None and len(pool.groups) == 1 and pool.groups[0].window is None:
+    group = pool.groups[0]
+    size = group.block_size
+    if size is not None and len(pool.groups) == 1 and group.window is None and group.token_bytes:
         in_pool = explain(
             cache.kv_blocks_that_fit,
             name="blocks in the pool",
             kv_memory_bytes=held.pool_bytes,
-            kv_bytes_per_token=deployed.profile.bytes_per_token,
+            kv_bytes_per_token=group.token_bytes,
             block_size=size,
         )
         if in_pool.value == pool.num_blocks:

@@ -12,6 +12,7 @@ LINES = [
     "size llama-3-8b --gpu h100-sxm --engine ideal --kv-memory 50GB --context 2048",
     "size gpt-oss-120b --gpu h100-sxm -tp 2 --context 8k",
     "size llama-3-70b --gpu h100-sxm -tp 2 -pp 2 -dp 2 --batch 8",
+    "size phi-4-mini-reasoning --gpu b200-sxm --engine-version 0.6",  # windows that this version does not keep to
     "step llama-3-8b --gpu h100-sxm --batch 64 --context 2048",
     "step deepseek-v3 --gpu h200-sxm -tp 8 --batch 64 --context 4096",
     "step qwen3-32b --gpu h200-sxm -q fp8 --batch 16 --context 4096 --engine ideal",
