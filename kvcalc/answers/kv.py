@@ -124,6 +124,7 @@ def _model(model: ModelSpec, variant: str, dtype: str, deployment: Deployment, c
             )
             for context in contexts
         ),
+        ratio=1.0,
     )
 
 
@@ -165,7 +166,12 @@ def _variants(
         if element_bytes(other) < element_bytes(dtype)
     ]
     others += [_model(other, name, dtype, deployment, at) for name, other in architecture_variants(model)]
-    return tuple(other for other in others if other.by_context != shown.by_context)
+    whole = shown.by_context[-1].bytes
+    return tuple(
+        other.model_copy(update={"ratio": other.by_context[-1].bytes / whole})
+        for other in others
+        if whole and other.by_context != shown.by_context
+    )
 
 
 def _working(model: ModelSpec, dtype: str) -> Iterator[Figure]:

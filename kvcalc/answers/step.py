@@ -4,7 +4,7 @@ from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, operators_of, point_of, range_of
-from kvcalc.answers.step_parts import intensity, operator_rows, sums
+from kvcalc.answers.step_parts import intensity, operator_rows, sums, with_shares
 from kvcalc.answers.unfit import unfit_reason
 from kvcalc.answers.working import peak_of, working
 from kvcalc.errors import KvcalcError
@@ -77,11 +77,11 @@ def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
     operators = operators_of(deployed, at.context, at.batch)
     found = at.estimate_s
     if found is None:
-        return operator_rows(deployed, operators, None)
+        return with_shares(operator_rows(deployed, operators, None))
     engine = OperatorRow(
         name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(found.engine_s)
     )
-    return (*operator_rows(deployed, operators, found.operators), engine)
+    return with_shares((*operator_rows(deployed, operators, found.operators), engine))
 
 
 def thresholds(model: ModelSpec, ridge: float) -> tuple[MatmulThreshold, ...]:

@@ -42,6 +42,12 @@ def operator_rows(
     return tuple(merged.values())
 
 
+def with_shares(rows: Sequence[OperatorRow]) -> tuple[OperatorRow, ...]:
+    """Each row with its share of the time of all."""
+    whole = sum(row.best_s for row in rows) or 1.0
+    return tuple(row.model_copy(update={"share": row.best_s / whole}) for row in rows)
+
+
 def _together(a: OperatorRow, b: OperatorRow) -> OperatorRow:
     estimate = None if a.estimate_s is None or b.estimate_s is None else a.estimate_s + b.estimate_s
     return OperatorRow(

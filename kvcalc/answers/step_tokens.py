@@ -12,7 +12,7 @@ from kvcalc.answers.explain import explain
 from kvcalc.answers.passes import Pass, operators_of_pass, timed
 from kvcalc.answers.question import Question
 from kvcalc.answers.step import thresholds
-from kvcalc.answers.step_parts import intensity, operator_rows
+from kvcalc.answers.step_parts import intensity, operator_rows, with_shares
 from kvcalc.counting.operator import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul, step
@@ -61,7 +61,7 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         operator_bound_s=at.operator_bound_s,
         estimate_s=at.range,
         output_tokens_per_s=rows / at.bound_s,
-        operators=operator_rows(deployed, operators, times),
+        operators=with_shares(operator_rows(deployed, operators, times)),
         matmul_thresholds=thresholds(deployed.model, ridge),
     )
     return StepReport(

@@ -36,6 +36,7 @@ class KvModel(Frozen):
     max_context: int | None
     groups: tuple[KvGroup, ...]
     by_context: tuple[KvPoint, ...]
+    ratio: float  # of its cache at the longest context to that of the model as it is
 
 
 class GpuMemory(Frozen):
@@ -53,6 +54,10 @@ class KvResult(Frozen):
     variants: tuple[KvModel, ...]  # of a single model: the same with other caches
     batch: int
     gpus: tuple[GpuMemory, ...]
+
+    def of_batch(self, point: KvPoint) -> float:
+        """Bytes of all sequences together."""
+        return point.bytes * self.batch
 
 
 class KvReport(Report):

@@ -46,6 +46,11 @@ class PublishedCount(Frozen):
     counted: int
     source: str
 
+    @property
+    def error(self) -> float:
+        """Of the count, as a share of what was published."""
+        return self.counted / self.published - 1
+
 
 class ModelResult(Frozen):
     """One model. The cache is ideal: elements × the cache dtype that `auto` means, all GPUs together."""
@@ -72,6 +77,13 @@ class ModelResult(Frozen):
     fixed_bytes_per_sequence: int
     max_context: int | None
     published: tuple[PublishedCount, ...]
+
+    @property
+    def category_shares(self) -> list[tuple[str, int, float]]:
+        """Name, parameters and share of all of each category, the largest first."""
+        whole = self.parameters or 1
+        ordered = sorted(self.by_category.items(), key=lambda pair: -pair[1])
+        return [(name, count, count / whole) for name, count in ordered]
 
 
 class ModelReport(Report):

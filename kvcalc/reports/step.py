@@ -17,6 +17,12 @@ class OperatorRow(Frozen):
     time_s: float
     limit: Literal["memory", "compute", "link", "engine"]
     estimate_s: float | None = None
+    share: float = 0.0  # of the step's time, by the estimates where there are any
+
+    @property
+    def best_s(self) -> float:
+        """The estimate where there is one, else the bound."""
+        return self.time_s if self.estimate_s is None else self.estimate_s
 
 
 class MatmulThreshold(Frozen):

@@ -4,7 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Bars, Block, Page, Table, assumed
 from kvcalc.reports.base import engine_name
-from kvcalc.reports.kv import KvGroup, KvModel, KvReport
+from kvcalc.reports.kv import KvGroup, KvModel, KvReport, KvResult
 from kvcalc.units import format_bytes, format_count
 
 
@@ -16,7 +16,7 @@ def page(report: KvReport) -> Page:
         blocks += _one(result.models[0])
     else:
         blocks.append(_overview(result.models))
-    blocks.append(_curve(result.models, result.batch))
+    blocks.append(_curve(result))
     if result.engine != "ideal":
         blocks.append(_set_aside(result.models, result.engine))
     if result.variants:
@@ -93,16 +93,17 @@ def _growth(model: KvModel, windows: bool) -> tuple[str, ...]:
     return (first, format_bytes(model.bytes_per_token)) if windows else (first,)
 
 
-def _curve(models: tuple[KvModel, ...], batch: int) -> Table:
+def _curve(result: KvResult) -> Table:
+    models, batch = result.models, result.batch
     contexts = sorted({point.context for model in models for point in model.by_context})
     columns = ("context", *(_label(model, models) for model in models))
-    held = [{point.context: point.bytes for point in model.by_context} for model in models]
+    held = [{point.context: result.of_batch(point) for point in model.by_context} for model in models]
     who = "one sequence" if batch == 1 else f"{format_count(batch)} sequences"
     return Table(
         title=f"Cache of {who}",
         columns=columns,
         rows=tuple(
-            (format_count(context), *(format_bytes(one[context] * batch) if context in one else "–" for one in held))
+            (format_count(context), *(format_bytes(one[context]) if context in one else "–" for one in held))
             for context in contexts
         ),
     )
@@ -147,7 +148,7 @@ def _variants(model: KvModel, variants: tuple[KvModel, ...]) -> Table:
                 one.variant,
                 *_growth(one, windows),
                 format_bytes(one.by_context[-1].bytes),
-                f"{one.by_context[-1].bytes / longest.bytes:.2f} ×" if longest.bytes else "–",
+                f"{one.ratio:.2f} ×",
             )
             for one in (model, *variants)
         ),
@@ -159,7 +160,7 @@ def _beside_gpus(report: KvReport) -> Bars:
     result = report.result
     totals = [(model, point) for model in result.models for point in model.by_context[-1:]]
     rows = [
-        (f"{_label(model, result.models)}, {format_count(point.context)}", point.bytes * result.batch)
+        (f"{_label(model, result.models)}, {format_count(point.context)}", result.of_batch(point))
         for model, point in totals
     ]
     gpus = [(gpu.name, float(gpu.memory_bytes)) for gpu in result.gpus]

@@ -71,7 +71,7 @@ def _published(model: ModelResult) -> Table:
                 one.name.replace("_", " "),
                 format_count(one.published),
                 format_count(one.counted),
-                "equal" if one.published == one.counted else f"{one.counted / one.published - 1:+.2%}",
+                "equal" if one.published == one.counted else f"{one.error:+.2%}",
             )
             for one in model.published
         ),
@@ -83,7 +83,11 @@ def _facts(model: ModelResult) -> Facts:
         ("family", model.family, f"{model.layers} layers, hidden {format_count(model.hidden)}"),
         ("parameters", format_count(model.parameters), ""),
         ("active", format_count(model.active_parameters), "of the text model, per token"),
-        ("weights", format_bytes(model.weight_bytes), f"{format_count(model.weight_bytes)} bytes, {_origin(model)}"),
+        (
+            "weights",
+            format_bytes(model.weight_bytes),
+            f"{format_count(model.weight_bytes)} bytes, {model.weight_bytes_from}",
+        ),
         ("cache per token", format_bytes(model.kv_bytes_per_token_at_start), _cache(model)),
         ("context", "no limit" if model.max_context is None else format_count(model.max_context), "tokens"),
     ]
@@ -100,19 +104,11 @@ def _cache(model: ModelResult) -> str:
     return f"{model.cache_dtype}; {format_bytes(model.kv_bytes_per_token)} once every window is full"
 
 
-def _origin(model: ModelResult) -> str:
-    return model.weight_bytes_from
-
-
 def _categories(model: ModelResult) -> Table:
-    whole = model.parameters or 1
     return Table(
         title="Parameters by category",
         columns=("category", "parameters", "share"),
-        rows=tuple(
-            (name, format_count(count), f"{count / whole:.2%}")
-            for name, count in sorted(model.by_category.items(), key=lambda pair: -pair[1])
-        ),
+        rows=tuple((name, format_count(count), f"{share:.2%}") for name, count, share in model.category_shares),
     )
 
 

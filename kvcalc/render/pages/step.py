@@ -64,31 +64,26 @@ def _operators(result: StepResult) -> tuple[Block, ...]:
     if not result.operators:
         return ()
     estimated = all(row.estimate_s is not None for row in result.operators)
-    whole = sum(_time(row) for row in result.operators) or 1.0
     columns = ("operator", "bytes", "FLOPs", "bound", *(("estimate",) if estimated else ()), "share", "limit")
     return (
         Table(
             title="By operator",
             columns=columns,
             left=frozenset({0, len(columns) - 1}),
-            rows=tuple(_operator(row, whole, estimated) for row in result.operators),
+            rows=tuple(_operator(row, estimated) for row in result.operators),
         ),
     )
 
 
-def _time(row: OperatorRow) -> float:
-    return row.time_s if row.estimate_s is None else row.estimate_s
-
-
-def _operator(row: OperatorRow, whole: float, estimated: bool) -> tuple[str, ...]:
+def _operator(row: OperatorRow, estimated: bool) -> tuple[str, ...]:
     worked = row.bytes > 0 or row.flops > 0
     return (
         row.name,
         format_short_bytes(row.bytes) if worked else "",
         format_si(row.flops, "") if worked else "",
         format_seconds(row.time_s) if row.time_s else "",
-        *((format_seconds(_time(row)),) if estimated else ()),
-        f"{_time(row) / whole:.0%}",
+        *((format_seconds(row.best_s),) if estimated else ()),
+        f"{row.share:.0%}",
         row.limit,
     )
 
