@@ -77,7 +77,7 @@ def _measured(bench: Bench, heads: Heads, progress: Progress) -> CalibrateResult
         spread=rows.spread,
         state_before=before,
         state_after=device.state(),
-        quiet=start.quiet and stayed,
+        quiet=start.quiet and stayed and not bench.disturbed,
     )
 
 
@@ -92,6 +92,7 @@ def completed(result: CalibrateResult, bench: Bench, heads: Heads, progress: Pro
     rows = _missing(known, bench, heads, progress)
     return result.model_copy(
         update={
+            "quiet": result.quiet and not bench.disturbed,
             "linear_rows": rows.linear,
             "glue_rows": rows.glue,
             "attention_rows": rows.attention,

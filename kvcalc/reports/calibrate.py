@@ -65,7 +65,7 @@ class CalibrateResult(Frozen):
     spread: dict[str, float]  # 90th over 10th percentile of the repeated windows, by benchmark
     state_before: dict[str, str]
     state_after: dict[str, str]
-    quiet: bool  # the device's own bandwidth stayed the same from start to end
+    quiet: bool  # the device's own bandwidth stayed the same from start to end, and nobody else worked meanwhile
     spec_file: str | None = None
 
 
