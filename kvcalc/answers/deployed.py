@@ -194,6 +194,7 @@ class Deployed:
             *self.gpu.assumptions,
             *self.budget.assumptions,
             *self._memory_assumption,
+            *self._tokens_assumption,
             *self.time_assumptions,
             *self._price_assumption,
         )
@@ -207,6 +208,17 @@ class Deployed:
             return ()
         why = f"what an engine spends before the cache was measured on {' and '.join(MEASURED_VENDORS)} GPUs"
         return (Assumption(name="memory", value=f"as on {MEASURED_VENDORS[0]}", why=why),)
+
+    @property
+    def _tokens_assumption(self) -> tuple[Assumption, ...]:
+        """How many prompt tokens a step carries, where serving is asked about and neither flag nor engine says it."""
+        name, asked = "max_num_batched_tokens", self.question.workload
+        served = asked.input_len is not None and asked.output_len is not None and self.deployment.engine != "ideal"
+        if not served or self.deployment.max_num_batched_tokens or self._int_taken(name):
+            return ()
+        return (
+            Assumption(name=name, value=BATCHED_TOKENS, why="prompt tokens of one step: what servers usually take"),
+        )
 
     @property
     def time_assumptions(self) -> tuple[Assumption, ...]:

@@ -64,3 +64,15 @@ def test_what_the_times_leave_out() -> None:
 def test_memory_of_gpus_that_nobody_measured(gpu: str, flags: dict[str, str], said: bool) -> None:
     report = size(ask("qwen3-0.6b", {"gpu": gpu, **flags}))
     assert ("memory" in {one.name for one in report.assumptions}) is said
+
+
+@pytest.mark.parametrize("engine, flags, said", [
+    ("sglang", {}, True),
+    ("sglang", {"max_num_batched_tokens": "4096"}, False),
+    ("vllm", {}, True),  # of its own: what its server takes on this GPU
+    ("ideal", {}, False),
+])  # fmt: skip
+def test_prompt_tokens_of_a_step(engine: str, flags: dict[str, str], said: bool) -> None:
+    question = ask("llama-3-8b", {"gpu": "h100-sxm", "engine": engine, "input_len": "2k", "output_len": "256", **flags})
+    found = [one.name for one in size(question, with_advice=False).assumptions]
+    assert found.count("max_num_batched_tokens") == said
