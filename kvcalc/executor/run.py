@@ -232,8 +232,10 @@ def _warnings(result: RunResult, calibration: CalibrateResult, memories: list[Me
     noisy = {(point.batch, point.context) for point in result.points if not point.quiet}
     if noisy:
         found.append(f"not quiet meanwhile: {len(noisy)} of {result.accuracy.points} points (marked *)")
-    if not result.correct.passed:
-        found.append(f"outputs differ by {result.correct.max_rel_error:.1e}, more than {result.correct.limit:.0e}")
+    correct = result.correct
+    if not correct.passed:
+        wrong = f"outputs are off by {correct.max_rel_error:.1e}, new keys and values by {correct.written_rel_error:.1e}"
+        found.append(f"the step is not right: {wrong}")
     if any(one.predicted_bytes != one.measured_bytes for one in memories):
         found.append("allocated bytes are not the predicted ones")
     return found

@@ -47,6 +47,7 @@ class Correct(Frozen):
     limit: float
     passed: bool
     checked: int  # attention outputs compared: layers × sequences × steps
+    written_rel_error: float  # of the new key and value in the first layer's page
     logits_rel_error: float  # through all layers; grows with depth as rounding does, so it has no limit
 
 

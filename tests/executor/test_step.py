@@ -9,6 +9,7 @@ from executor.models import model_of
 from kvcalc.executor import loop, verify
 from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.device import Device, torch_dtype
+from kvcalc.executor.glue import TorchGlue
 from kvcalc.executor.linear import Linear
 from kvcalc.executor.loop import Decoder, captured
 from kvcalc.executor.model import sampler
@@ -65,6 +66,22 @@ def test_a_wrong_step_does_not_pass(name: str, broken: Any, monkeypatch: pytest.
         found = verify.verify(weights_of("fp32"), CPU, "fp32", 16)
     assert not found.passed
     assert found.max_rel_error > 1e-2
+
+
+@pytest.mark.parametrize("part", ["keys", "values"])
+def test_a_key_or_value_that_is_not_written_does_not_pass(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = TorchGlue.rotary
+
+    def lost(self: TorchGlue, *given: Any) -> torch.Tensor:
+        keys, values = given[3]
+        kept = (keys.clone(), values) if part == "keys" else (keys, values.clone())
+        return plain(self, *given[:3], kept, *given[4:])
+
+    monkeypatch.setattr(TorchGlue, "rotary", lost)
+    with torch.inference_mode():
+        found = verify.verify(weights_of("fp32"), CPU, "fp32", 16)
+    assert not found.passed
+    assert found.written_rel_error > 0.5
 
 
 def test_a_missed_copy_on_write_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
