@@ -234,7 +234,7 @@ def _warnings(result: RunResult, calibration: CalibrateResult, memories: list[Me
         found.append(f"not quiet meanwhile: {len(noisy)} of {result.accuracy.points} points (marked *)")
     correct = result.correct
     if not correct.passed:
-        wrong = f"outputs are off by {correct.max_rel_error:.1e}, new keys and values by {correct.written_rel_error:.1e}"
+        wrong = f"outputs off by {correct.max_rel_error:.1e}, new keys and values by {correct.written_rel_error:.1e}"
         found.append(f"the step is not right: {wrong}")
     if any(one.predicted_bytes != one.measured_bytes for one in memories):
         found.append("allocated bytes are not the predicted ones")
