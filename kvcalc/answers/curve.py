@@ -7,6 +7,7 @@ from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.gathered import Name, gathered
+from kvcalc.answers.granted import assumptions_of, price_warnings
 from kvcalc.answers.question import ask
 from kvcalc.answers.speed import Point, point_of, step_time_of
 from kvcalc.catalog.models import load_model
@@ -47,8 +48,8 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
         under.extend(_under_target(deployed))
         at = deployed.operating_point()
         name = {"gpu": deployed.gpu.name, "tp": deployed.deployment.tensor_parallel_size, "context": at.context}
-        assumptions.append((name, (*questions[0].assumptions, *deployed.assumptions, *at.assumptions)))
-        warnings.update(dict.fromkeys((*at.warnings, *deployed.price_warnings)))
+        assumptions.append((name, (*questions[0].assumptions, *assumptions_of(deployed), *at.assumptions)))
+        warnings.update(dict.fromkeys((*at.warnings, *price_warnings(deployed))))
         if len(points) > MOST_POINTS:
             raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
     found = [one.batch for one in under if one.batch is not None]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.catalog.kernels import load_kernels
-from kvcalc.catalog.prices import price_of, price_warning
+from kvcalc.catalog.prices import price_of
 from kvcalc.counting.cache import CacheProfile, cache_profile
-from kvcalc.counting.layout import leaves_node, pipeline_stages
+from kvcalc.counting.layout import pipeline_stages
 from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes
 from kvcalc.engines.capacity import Capacity, length_of
 from kvcalc.engines.memory import memory_before_cache
@@ -17,13 +17,12 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.gpu import GpuSpec, Price
-from kvcalc.specs.model import ModelSpec, MoeMlp
+from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.price import Machine
 from kvcalc.timing.profile import profile_for
 from kvcalc.units import format_count
 
-MEASURED_VENDORS = ("NVIDIA", "AMD")  # whose memory before the cache is in the evidence
 NO_LIMIT_CONTEXT = 8192  # for a model without a maximum, when nothing is said
 
 
@@ -143,12 +142,12 @@ class Deployed:
     @cached_property
     def max_num_seqs(self) -> int | None:
         """Sequences that the engine admits to a step; None: it sets no limit."""
-        return self.deployment.max_num_seqs or self._int_taken("max_num_seqs")
+        return self.deployment.max_num_seqs or self.int_taken("max_num_seqs")
 
     @cached_property
     def max_num_batched_tokens(self) -> int:
         """Prompt tokens that one step carries at most."""
-        given = self.deployment.max_num_batched_tokens or self._int_taken("max_num_batched_tokens")
+        given = self.deployment.max_num_batched_tokens or self.int_taken("max_num_batched_tokens")
         return given or BATCHED_TOKENS
 
     @cached_property
@@ -161,7 +160,8 @@ class Deployed:
         """A setting that the engine's default supplied."""
         return next((one.value for one in self.budget.assumptions if one.name == name), None)
 
-    def _int_taken(self, name: str) -> int | None:
+    def int_taken(self, name: str) -> int | None:
+        """A whole number that the engine's default supplied; None: none of this name."""
         value = self._taken(name)
         return value if isinstance(value, int) else None
 
@@ -186,73 +186,6 @@ class Deployed:
     @cached_property
     def gpus_per_node(self) -> int:
         return self.deployment.gpus_per_node or self.gpu.gpus_per_node
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What the GPU's name, the memory, the time and the price took for granted."""
-        return (
-            *self.gpu.assumptions,
-            *self.budget.assumptions,
-            *self._memory_assumption,
-            *self._tokens_assumption,
-            *self.time_assumptions,
-            *self._price_assumption,
-        )
-
-    @property
-    def _memory_assumption(self) -> tuple[Assumption, ...]:
-        """Profile runs were read on two vendors' GPUs; llama.cpp makes none."""
-        budget, engine = self.budget, self.deployment.engine
-        given = budget.pool is None or budget.pool_given or budget.given_overhead is not None
-        if given or engine in ("ideal", "llamacpp") or self.gpu.vendor in MEASURED_VENDORS:
-            return ()
-        why = f"what an engine spends before the cache was measured on {' and '.join(MEASURED_VENDORS)} GPUs"
-        return (Assumption(name="memory", value=f"as on {MEASURED_VENDORS[0]}", why=why),)
-
-    @property
-    def _tokens_assumption(self) -> tuple[Assumption, ...]:
-        """How many prompt tokens a step carries, where serving is asked about and neither flag nor engine says it."""
-        name, asked = "max_num_batched_tokens", self.question.workload
-        served = asked.input_len is not None and asked.output_len is not None and self.deployment.engine != "ideal"
-        if not served or self.deployment.max_num_batched_tokens or self._int_taken(name):
-            return ()
-        return (
-            Assumption(name=name, value=BATCHED_TOKENS, why="prompt tokens of one step: what servers usually take"),
-        )
-
-    @property
-    def time_assumptions(self) -> tuple[Assumption, ...]:
-        """What a step's bytes and links took for granted; the lessons' step reads every expert."""
-        found = []
-        routed = any(isinstance(group.mlp, MoeMlp) for group in self.model.groups)
-        if routed and self.deployment.engine != "ideal":
-            why = "a step reads the expected number of experts; skewed routing wakes fewer"
-            found.append(Assumption(name="expert routing", value="uniform", why=why))
-        left = leaves_node(self.deployment, self.gpus_per_node)
-        if left is not None:
-            found.append(Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"))
-        if self.deployment.cpu_offload_bytes:
-            why = "weights in CPU memory cross the host's link in every step: not in the times, which are too short"
-            found.append(Assumption(name="cpu offload", value=None, why=why))
-        if self.deployment.swap_space_bytes:
-            found.append(Assumption(name="swap space", value=None, why="CPU memory: nothing changes on the GPU"))
-        return tuple(found)
-
-    @property
-    def _price_assumption(self) -> tuple[Assumption, ...]:
-        if self.price is None or self.deployment.price_usd_per_hour is not None:
-            return ()
-        low, high = self.price.low_usd_per_hour, self.price.high_usd_per_hour
-        why = f"USD per GPU-hour, {self.price.source}, {self.price.date}; from {low:.2f} to {high:.2f}"
-        return (Assumption(name="price", value=self.price.median_usd_per_hour, why=why),)
-
-    @property
-    def price_warnings(self) -> tuple[str, ...]:
-        """What to say of an old list price."""
-        if self.price is None or self.deployment.price_usd_per_hour is not None:
-            return ()
-        said = price_warning(self.price)
-        return () if said is None else (said,)
 
     def max_batch(self, context: int) -> int | None:
         """Whole sequences of this context; None: no limit, or the pool is not predicted."""

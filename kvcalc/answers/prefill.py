@@ -8,6 +8,7 @@ from pydantic import Field
 from kvcalc.answers import prefill_cache as moving
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.explain import explain
+from kvcalc.answers.granted import assumptions_of
 from kvcalc.answers.passes import Pass, operators_of_pass, timed
 from kvcalc.answers.prefill_chunks import (
     Beside,
@@ -214,7 +215,7 @@ def _assumed(deployed: Deployed, result: PrefillResult) -> tuple[Assumption, ...
 
 def _unpriced(deployed: Deployed) -> tuple[Assumption, ...]:
     """Nothing here costs money."""
-    return tuple(one for one in deployed.assumptions if one.name != "price")
+    return tuple(one for one in assumptions_of(deployed) if one.name != "price")
 
 
 def _too_long(deployed: Deployed, prompt: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed, OperatingPoint
+from kvcalc.answers.granted import assumptions_of, price_warnings
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, point_of
@@ -82,13 +83,13 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         assumptions=_once(
             (
                 *question.assumptions,
-                *deployed.assumptions,
+                *assumptions_of(deployed),
                 *point.assumptions,
                 *(speed.assumptions if speed else ()),
             )
         ),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
-        warnings=(*point.warnings, *deployed.budget.warnings, *deployed.price_warnings),
+        warnings=(*point.warnings, *deployed.budget.warnings, *price_warnings(deployed)),
     )
 
 

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
+from kvcalc.answers.granted import assumptions_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speculate_acceptance import Acceptance, break_even, from_files, from_lengths, from_rates
 from kvcalc.answers.speculate_draft import Drafter, Tree, drafter, usual_acceptance
@@ -89,7 +90,7 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
         figures=_working(rounds, result),
         assumptions=(
             *question.assumptions,
-            *target.assumptions,
+            *assumptions_of(target),
             *point.assumptions,
             *assumed,
             *placed,

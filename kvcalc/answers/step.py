@@ -1,6 +1,7 @@
 """`kvcalc step`: one decode step taken apart."""
 
 from kvcalc.answers.deployed import Deployed, OperatingPoint
+from kvcalc.answers.granted import time_assumptions
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, operators_of, point_of, range_of
@@ -60,7 +61,7 @@ def step(question: Question, with_working: bool = True) -> StepReport:
         },
         result=result,
         figures=(*working(at), *sums(result.operators)) if with_working else (),
-        assumptions=(*question.assumptions, *point.assumptions, *deployed.time_assumptions, *at.assumptions),
+        assumptions=(*question.assumptions, *point.assumptions, *time_assumptions(deployed), *at.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*point.warnings, *_unfit(deployed, point)),
     )

@@ -1,0 +1,75 @@
+"""What a deployment's figures take for granted: each a listed assumption."""
+
+from collections.abc import Iterator
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.catalog.prices import price_warning
+from kvcalc.counting.layout import leaves_node
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.deployment import BATCHED_TOKENS
+from kvcalc.specs.model import MoeMlp
+
+MEASURED_VENDORS = ("NVIDIA", "AMD")  # whose memory before the cache is in the evidence
+
+
+def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
+    """What the GPU's name, the memory, the time and the price took for granted."""
+    return (
+        *deployed.gpu.assumptions,
+        *deployed.budget.assumptions,
+        *_memory(deployed),
+        *_prompt_tokens(deployed),
+        *time_assumptions(deployed),
+        *_price(deployed),
+    )
+
+
+def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
+    """What a step's bytes and links took for granted; the lessons' step reads every expert."""
+    found, deployment = [], deployed.deployment
+    routed = any(isinstance(group.mlp, MoeMlp) for group in deployed.model.groups)
+    if routed and deployment.engine != "ideal":
+        why = "a step reads the expected number of experts; skewed routing wakes fewer"
+        found.append(Assumption(name="expert routing", value="uniform", why=why))
+    left = leaves_node(deployment, deployed.gpus_per_node)
+    if left is not None:
+        found.append(Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"))
+    if deployment.cpu_offload_bytes:
+        why = "weights in CPU memory cross the host's link in every step: not in the times, which are too short"
+        found.append(Assumption(name="cpu offload", value=None, why=why))
+    if deployment.swap_space_bytes:
+        found.append(Assumption(name="swap space", value=None, why="CPU memory: nothing changes on the GPU"))
+    return tuple(found)
+
+
+def price_warnings(deployed: Deployed) -> tuple[str, ...]:
+    """What to say of an old list price."""
+    if deployed.price is None or deployed.deployment.price_usd_per_hour is not None:
+        return ()
+    said = price_warning(deployed.price)
+    return () if said is None else (said,)
+
+
+def _memory(deployed: Deployed) -> Iterator[Assumption]:
+    """Profile runs were read on two vendors' GPUs; llama.cpp makes none."""
+    budget, engine = deployed.budget, deployed.deployment.engine
+    given = budget.pool is None or budget.pool_given or budget.given_overhead is not None
+    if not given and engine not in ("ideal", "llamacpp") and deployed.gpu.vendor not in MEASURED_VENDORS:
+        why = f"what an engine spends before the cache was measured on {' and '.join(MEASURED_VENDORS)} GPUs"
+        yield Assumption(name="memory", value=f"as on {MEASURED_VENDORS[0]}", why=why)
+
+
+def _prompt_tokens(deployed: Deployed) -> Iterator[Assumption]:
+    """How many prompt tokens a step carries, where serving is asked about and neither flag nor engine says it."""
+    name, asked, deployment = "max_num_batched_tokens", deployed.question.workload, deployed.deployment
+    served = asked.input_len is not None and asked.output_len is not None and deployment.engine != "ideal"
+    if served and not deployment.max_num_batched_tokens and not deployed.int_taken(name):
+        yield Assumption(name=name, value=BATCHED_TOKENS, why="prompt tokens of one step: what servers usually take")
+
+
+def _price(deployed: Deployed) -> Iterator[Assumption]:
+    price = deployed.price
+    if price is not None and deployed.deployment.price_usd_per_hour is None:
+        low, high = price.low_usd_per_hour, price.high_usd_per_hour
+        why = f"USD per GPU-hour, {price.source}, {price.date}; from {low:.2f} to {high:.2f}"
+        yield Assumption(name="price", value=price.median_usd_per_hour, why=why)
