@@ -130,7 +130,7 @@ def _note(
             LogLine(fact=fact, value=value, number=number, rank=rank, source=pattern.source)
             for fact, value in values.items()
         )
-    if pattern.buffer:
+    if pattern.buffer is not None and pattern.buffer in values:
         where, size = (pattern.buffer, str(values.pop("device", ""))), int(values.pop(pattern.buffer))
         # Layers with and without a window have caches of their own on the same device; other buffers are one each.
         start.buffers[where] = size + (start.buffers.get(where, 0) if pattern.buffer == "pool" else 0)

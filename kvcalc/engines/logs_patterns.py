@@ -37,7 +37,7 @@ def patterns() -> tuple[Pattern, ...]:
         Pattern(
             engine=row["engine"],
             key=row["key"],
-            match=re.compile(row["match"], re.IGNORECASE),
+            match=re.compile(row["match"], re.IGNORECASE | re.ASCII),  # digits of other scripts are no figures
             source=f"{row['file']} ({row['versions']})",
             refusal=row.get("refusal"),
             cache=row.get("cache"),
@@ -62,7 +62,7 @@ def values_of(match: re.Match[str]) -> dict[str, str | int | float]:
             continue
         name, _, unit = group.partition("__")
         value = _value(text.strip(), unit)
-        if value is not None:
+        if value is not None and (name == "version" or not _is_garbled(value)):
             found[name] = value
     return found
 
@@ -76,6 +76,11 @@ def _value(text: str, unit: str) -> str | int | float | None:
     if unit:
         return None if number_found is None else int(number_found * FACTORS[unit])
     return text if number_found is None else number_found
+
+
+def _is_garbled(value: str | int | float) -> bool:
+    """Digits that are no number: "1.2.3", of a line that two ranks wrote at once."""
+    return isinstance(value, str) and re.fullmatch(r"[\d.,]+", value) is not None
 
 
 def _number(text: str) -> int | float | None:

@@ -215,6 +215,16 @@ def test_shuffled_and_damaged_lines(lines: list[str], data: st.DataObject) -> No
     assert found.starts >= 1
 
 
+@given(st.sampled_from([p.example for p in patterns()]), st.data())
+@settings(deadline=None, max_examples=300)
+def test_figures_that_two_ranks_wrote_at_once(line: str, data: st.DataObject) -> None:
+    """Any of its digits becomes something that belongs to no number, or to a number of another script."""
+    at = data.draw(st.sampled_from([i for i, letter in enumerate(line) if letter.isdigit()] or [0]))
+    torn = line[:at] + data.draw(st.sampled_from([".", ",", "0.0.", "1,2,", "٠", "9" * 30, "-"])) + line[at + 1 :]
+    with contextlib.suppress(KvcalcError):
+        read_log(f"{torn}\n{line}\n{torn}")
+
+
 @pytest.mark.parametrize(
     "unit", ["1", "1,", ".", " ", "9.", "GiB ", "KV Cache is allocated. ", "server_args=('a'='b' ", "'"]
 )
