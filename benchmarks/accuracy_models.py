@@ -32,6 +32,9 @@ def main() -> int:
     parser.add_argument("--facts", type=Path, required=True, help="exact counts and measured caches")
     parser.add_argument("--json", action="store_true", help="the whole result on stdout")
     flags = parser.parse_args()
+    for folder in (flags.configs, flags.facts):
+        if not folder.is_dir():
+            parser.error(f"{folder} is not a folder")
     models = list(rows(flags.configs, flags.facts))
     published = list(published_rows(flags.configs, flags.facts))
     result = {"models": models, "published": published, "summary": summary(models, published)}
@@ -68,11 +71,11 @@ def _row(folder: Path, count: Facts, cache: Facts, reason: str) -> Facts:
     }
     try:
         model = read_folder(folder)
+        have = _cache_figures(model, cache)
     except KvcalcError as error:
         figures = {name: {"have": None, "want": value} for name, value in want.items()}
         return {"name": folder.name, "status": "refused", **figures, "reason": error.message}
-    figures = {"parameters": {"have": total_parameters(model), "want": want["parameters"]}}
-    figures |= _cache_figures(model, cache)
+    figures = {"parameters": {"have": total_parameters(model), "want": want["parameters"]}} | have
     wrong = [name for name, one in figures.items() if one["want"] not in (None, one["have"])]
     status = "exact" if not wrong else "explained" if reason else "wrong"
     return {
