@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
+from math import prod
 from typing import Any
 
 from kvcalc.answers.deployed import Deployed
@@ -34,6 +35,8 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
     along = {name: list(dict.fromkeys(values)) for name, values in swept.items()}
     texts = along.pop("batch", [])
     over = "context" if len(texts) == 1 and len(along.get("context", along.get("input_len", []))) > 1 else "batch"
+    if prod(map(len, along.values())) * max(1, len(texts)) > MOST_POINTS:
+        raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
     assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
     points: list[CurvePoint] = []
     under: list[UnderTarget] = []
@@ -50,8 +53,6 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
         name = {"gpu": deployed.gpu.name, "tp": deployed.deployment.tensor_parallel_size, "context": at.context}
         assumptions.append((name, (*questions[0].assumptions, *assumptions_of(deployed), *at.assumptions)))
         warnings.update(dict.fromkeys((*at.warnings, *price_warnings(deployed))))
-        if len(points) > MOST_POINTS:
-            raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
     found = [one.batch for one in under if one.batch is not None]
     return CurveReport(
         inputs={"model": deployed.model.name, **{flag_of(k)[2:]: v for k, v in {**flags, **swept}.items()}},
@@ -93,9 +94,20 @@ def _points(deployed: Deployed, given: list[int]) -> Iterator[CurvePoint]:
     batches = list(dict.fromkeys(given)) or _powers(at.batch)
     point = point_of(deployed, at.mean_context, np.array(batches, dtype=float))
     largest = deployed.max_batch(at.context)
+    input_usd = _input_usd(deployed)
     for i, batch in enumerate(batches):
         fits = deployed.capacity is not None and (largest is None or batch <= largest)
-        yield _point(point, i, batch, at.context, fits)
+        yield _point(point, i, batch, at.context, fits, input_usd)
+
+
+def _input_usd(deployed: Deployed) -> float | None:
+    """None unless the length of a prompt is given, and with `--engine ideal`, which estimates no time."""
+    length = deployed.question.workload.input_len
+    if length is None or deployed.deployment.engine == "ideal":
+        return None
+    from kvcalc.answers.serving import usd_per_million_input_tokens
+
+    return usd_per_million_input_tokens(deployed, length)
 
 
 def _powers(most: int | None) -> list[int]:
@@ -105,7 +117,7 @@ def _powers(most: int | None) -> list[int]:
     return powers if powers[-1] == last else [*powers, last]
 
 
-def _point(point: Point, i: int, batch: int, context: int, fits: bool) -> CurvePoint:
+def _point(point: Point, i: int, batch: int, context: int, fits: bool, input_usd: float | None) -> CurvePoint:
     """The i-th element of a point of arrays."""
 
     def at(value: Any) -> float:
@@ -134,5 +146,6 @@ def _point(point: Point, i: int, batch: int, context: int, fits: bool) -> CurveP
         output_tokens_per_s_per_gpu=speed / deployed.deployment.gpus,
         output_tokens_per_s_per_user=1 / time,
         usd_per_million_output_tokens=None if cost is None else at(cost),
+        usd_per_million_input_tokens=input_usd,
         fits=fits,
     )
