@@ -55,11 +55,23 @@ def _costs(deployed: Deployed, input_len: int, output_len: int, rate: float) -> 
     """USD per million output and input tokens: the hour is split by the time that prompts take of it."""
     if deployed.price is None:
         return None, None
-    usd, deployment = deployed.price.median_usd_per_hour, deployed.deployment
-    prompt_s = prompts_time(
-        deployed.model, deployment.layout, deployed.machine, input_len, cache_dtype=deployed.cache_dtype
-    )
-    requests_per_s = rate / output_len / deployment.data_parallel_size  # of one replica
-    share = min(1.0, requests_per_s * prompt_s)
-    output = usd_per_million_tokens(usd * (1 - share), deployment.gpus, rate)
-    return output, usd_per_million_tokens(usd * share, deployment.gpus, rate * input_len / output_len)
+    usd, gpus = deployed.price.median_usd_per_hour, deployed.deployment.gpus
+    input_rate = rate * input_len / output_len
+    share = min(1.0, input_rate / _prompts_alone(deployed, input_len))
+    output = usd_per_million_tokens(usd * (1 - share), gpus, rate)
+    return output, usd_per_million_tokens(usd * share, gpus, input_rate)
+
+
+def usd_per_million_input_tokens(deployed: Deployed, input_len: int) -> float | None:
+    """What prompts of this length cost for the time that they take; None without a price."""
+    if deployed.price is None:
+        return None
+    rate = _prompts_alone(deployed, input_len)
+    return usd_per_million_tokens(deployed.price.median_usd_per_hour, deployed.deployment.gpus, rate)
+
+
+def _prompts_alone(deployed: Deployed, input_len: int) -> float:
+    """Prompt tokens per second of a deployment that does nothing else."""
+    layout = deployed.deployment.layout
+    time = prompts_time(deployed.model, layout, deployed.machine, input_len, cache_dtype=deployed.cache_dtype)
+    return float(layout.data_parallel_size * input_len / time)

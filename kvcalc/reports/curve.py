@@ -23,6 +23,7 @@ class CurvePoint(Frozen):
     output_tokens_per_s_per_gpu: float
     output_tokens_per_s_per_user: float
     usd_per_million_output_tokens: float | None
+    usd_per_million_input_tokens: float | None  # of prompts of the given length, for the time that they take
     fits: bool
 
 

@@ -212,3 +212,11 @@ def test_a_plot_goes_to_stdout_where_that_is_said() -> None:
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out.rstrip().endswith("</svg>")
+
+
+def test_prompts_cost_the_same_in_curve_and_size(cli: Cli) -> None:
+    asked = "llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 8 --price 2 --json"
+    size = cli(f"size {asked}").result["serving"]["usd_per_million_input_tokens"]
+    points = cli(f"curve {asked.replace(' --concurrency 8', '')}").result["points"]
+    assert [point["usd_per_million_input_tokens"] for point in points] == pytest.approx([size] * len(points))
+    assert cli("curve llama-3-8b --gpu h100-sxm --json").result["points"][0]["usd_per_million_input_tokens"] is None

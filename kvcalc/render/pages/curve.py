@@ -15,6 +15,8 @@ def page(report: CurveReport) -> Page:
         blocks.insert(0, plot(report)._replace(title=""))
     if result.tpot_target_s is not None:
         blocks.append(_under(report))
+    if any(point.usd_per_million_input_tokens is not None for point in result.points):
+        blocks.append(_prompts(result.points))
     return Page(
         title=f"{result.model}: throughput against speed{_where(result.points)}",
         blocks=tuple(blocks),
@@ -39,6 +41,13 @@ def _under(report: CurveReport) -> Text:
         best = "not even one sequence" if one.batch is None else f"a batch of {format_count(one.batch)}"
         lines.append(f"{one.gpu}, tp {one.tp}, context {format_count(one.context)}: {best}")
     return Text(title=f"At most {format_seconds(result.tpot_target_s or 0)} a token, by the {kind}", lines=tuple(lines))
+
+
+def _prompts(points: tuple[CurvePoint, ...]) -> Text:
+    """What prompts cost does not depend on the batch that decodes beside them."""
+    costs = {f"{p.gpu}, tp {p.tp}": p.usd_per_million_input_tokens for p in points}
+    lines = [f"{name}: {format_usd(usd)}" for name, usd in costs.items() if usd is not None]
+    return Text(title="A million prompt tokens, for the time that they take", lines=tuple(lines))
 
 
 def _curves(points: tuple[CurvePoint, ...], over: str) -> dict[str, list[CurvePoint]]:
