@@ -35,7 +35,7 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
     along = {name: list(dict.fromkeys(values)) for name, values in swept.items()}
     texts = along.pop("batch", [])
     over = "context" if len(texts) == 1 and len(along.get("context", along.get("input_len", []))) > 1 else "batch"
-    if prod(map(len, along.values())) * max(1, len(texts)) > MOST_POINTS:
+    if prod(map(len, along.values())) * (len(texts) or LARGEST_BATCH.bit_length()) > MOST_POINTS:
         raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
     assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
     points: list[CurvePoint] = []
