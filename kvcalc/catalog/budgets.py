@@ -46,10 +46,11 @@ def read_budget(path: Path) -> Budget:
         raise KvcalcError(f"{where}: not in the form of a budget", hint="use [defaults] and [[deployment]] tables")
     if not tables:
         raise KvcalcError(f"{where}: no deployments", hint="add a [[deployment]] with a model, a gpu and limits")
+    gpu = {"gpu": defaults.pop("gpu")} if "gpu" in defaults else {}
     shared = _flags(defaults, f"{where}: defaults")
     starts = _table_lines(path)
     entries = tuple(
-        _entry(table, shared, where, i).model_copy(update={"line": starts[i - 1] if i <= len(starts) else 1})
+        _entry(gpu | table, shared, where, i).model_copy(update={"line": starts[i - 1] if i <= len(starts) else 1})
         for i, table in enumerate(tables, start=1)
     )
     names = [entry.name for entry in entries]
@@ -75,10 +76,12 @@ def _known(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
 def _flags(table: dict[str, Any], where: str) -> dict[str, Any]:
     fields = flag_fields()
     _known(table, tuple(fields), where)
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, dict | list):
             raise KvcalcError(f"{where}: {key} must be one value", hint="write it as the flag takes it")
+        if fields[key] in found:
+            raise KvcalcError(f"{where}: {key} is given twice, by two names", hint="leave one of them out")
         found[fields[key]] = _as_typed(value) if fields[key] in NUMERIC else value
     return found
 

@@ -92,6 +92,7 @@ ACCIDENTS = {
     "typo in a flag": HEAD + CHAT + "tensor-paralel-size = 2\n" + FITS,
     "typo in the table": HEAD + CHAT.replace("[[deployment]]", "[[deploymnet]]") + "limit.fits = true\n",
     "typo in defaults": HEAD + "[defaults]\nmax-modellen = 1\n" + CHAT + FITS,
+    "a GPU in defaults that is no name": HEAD + "[defaults]\ngpu = 3\n" + CHAT.replace('gpu = "h100-sxm"\n', "") + FITS,
     "limits in defaults": HEAD + "[defaults]\nlimit.fits = true\n" + CHAT,
     "unknown model": HEAD + CHAT.replace("llama-3-8b", "llama-9-8b") + FITS,
     "unknown gpu": HEAD + CHAT.replace("h100-sxm", "h900-sxm") + FITS,
@@ -115,6 +116,7 @@ ACCIDENTS = {
     "a target without a unit": HEAD + CHAT + "tpot = 50\n" + FITS,
     "a size without a unit": HEAD + CHAT + "overhead = 3\n" + FITS,
     "a version that is a number": HEAD + CHAT + "engine-version = 0.10\n" + FITS,
+    "one flag by two names": HEAD + CHAT + "tp = 1\ntensor-parallel-size = 2\n" + FITS,
     "a switch as text": HEAD + CHAT + 'enforce-eager = "no"\n' + FITS,
     "a switch as a number": HEAD + CHAT + "enforce-eager = 0\n" + FITS,
     "a name of nothing": HEAD + CHAT.replace('"chat"', '""') + FITS,
@@ -128,6 +130,17 @@ ACCIDENTS = {
 @pytest.mark.parametrize("text", ACCIDENTS.values(), ids=ACCIDENTS.keys())
 def test_what_could_pass_by_accident_is_refused(cli: Cli, tmp_path: Path, text: str) -> None:  # noqa: F811
     assert_refused(cli("check", budget(tmp_path, text)))
+
+
+def test_defaults_hold_for_every_deployment_and_give_way_to_its_own(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """`--gpu` is a flag like any other."""
+    shared = HEAD + '[defaults]\ngpu = "l40s"\ntensor-parallel-size = 2\n'
+    own = CHAT.replace('"chat"', '"own"') + "tensor-parallel-size = 1\n" + FITS
+    ran = cli("check --json", budget(tmp_path, shared + CHAT.replace('gpu = "h100-sxm"\n', "") + FITS + own))
+    assert {one["name"]: one["header"].partition(" on ")[2] for one in ran.result["deployments"]} == {
+        "chat": "2 × NVIDIA L40S 48GB, vLLM",
+        "own": "1 × NVIDIA H100 SXM5 80GB, vLLM",
+    }
 
 
 def test_a_bare_number_of_gib_is_read_as_the_flag_reads_it(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
