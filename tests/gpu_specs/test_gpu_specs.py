@@ -56,7 +56,8 @@ def test_usable_memory_is_below_the_nameplate_in_gib(gpu: GpuSpec) -> None:
 def test_ridge_points_are_sane(gpu: GpuSpec) -> None:
     peak = gpu.peak("bf16") or gpu.peak("fp16")
     assert peak is not None
-    assert 20 < peak / gpu.memory_bandwidth_bytes_per_s < 600
+    most = 1000 if gpu.name == "jetson-thor-t5000" else 600  # a server's arithmetic with a laptop's memory
+    assert 20 < peak / gpu.memory_bandwidth_bytes_per_s < most
 
 
 # Dense 16-bit FLOP a clock of one multiprocessor (compute unit) with fp32 accumulation, from the architecture white
@@ -74,7 +75,10 @@ RATES = {
     "CDNA 3": 2048,
     "CDNA 4": 4096,
 }
-OTHER_RATES = {"a100": 2048, "a30": 2048, "jetson": 2048, "rtx-pro": 1024, "gb10": 1024, "l40": 512, "l40s": 1024}
+OTHER_RATES = {
+    "a100": 2048, "a30": 2048, "jetson-thor": 8192, "jetson": 2048, "rtx-pro": 1024, "gb10": 1024, "l40": 512,
+    "l40s": 1024,
+}  # fmt: skip
 HALF_RATE = re.compile(r"rtx\d{4}(ti)?(-\d+g)?|a10g")
 
 
