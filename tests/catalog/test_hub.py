@@ -32,6 +32,11 @@ def point_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
 
 
+def be_patient(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", seconds)
+    monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", seconds)
+
+
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A Hub with one model, an empty cache, a token."""
@@ -41,8 +46,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
         monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "assets"))
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.5)
-        monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 0.5)
+        be_patient(30, monkeypatch)  # a busy machine is no slow server
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield server
 
@@ -125,7 +129,7 @@ def test_a_revision(hub: Hub) -> None:
 
 
 def test_a_quantization_config_of_its_own(hub: Hub) -> None:
-    quant = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    quant: dict[str, object] = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
     hub.add("org/tiny", "hf_quant_config.json", quant)
     model = load_model("org/tiny")
     assert model.kv_cache_dtype == "fp8"
@@ -167,7 +171,8 @@ def test_a_mirror_that_says_404_and_no_more(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("failure", [slow, trickle])
-def test_slow_is_given_up_on(hub: Hub, failure: object) -> None:
+def test_slow_is_given_up_on(hub: Hub, failure: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(0.5, monkeypatch)
     hub.fails["org/tiny"] = failure  # type: ignore[assignment]
     start = time.monotonic()
     error = refused("org/tiny")
