@@ -4,8 +4,10 @@ import os
 import platform
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from kvcalc.errors import KvcalcError
@@ -129,12 +131,8 @@ class Device:
         import torch
 
         found = {"python": platform.python_version(), "torch": torch.__version__}
-        try:
-            import triton
-
-            found["triton"] = triton.__version__
-        except ImportError:
-            pass
+        with suppress(PackageNotFoundError):
+            found["triton"] = version("triton")
         if self.is_gpu:
             found["cuda"] = str(torch.version.cuda or torch.version.hip)
             found["driver"] = _nvidia_smi("driver_version", self.index) or "unknown"
