@@ -129,7 +129,9 @@ def test_a_revision(hub: Hub) -> None:
 
 
 def test_a_quantization_config_of_its_own(hub: Hub) -> None:
-    quant: dict[str, object] = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    quant: dict[str, object] = {
+        "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    }
     hub.add("org/tiny", "hf_quant_config.json", quant)
     model = load_model("org/tiny")
     assert model.kv_cache_dtype == "fp8"
