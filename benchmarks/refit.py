@@ -10,7 +10,7 @@ experts, the rate of repeated cache reads, shares of kernels that no case measur
 import argparse
 import datetime
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ BY_HAND = {
 FEW_CELLS = 3  # a range of fewer cells is that of the nearest kind, or set by hand
 
 
-def fit_kernels(cases: dict[str, list[Case]], save: bool) -> None:
+def fit_kernels(cases: Mapping[str, Sequence[Case]], save: bool) -> None:
     """Fit, print and write kernels."""
     for group in sorted(KERNEL_KINDS):
         if not cases.get(group):
@@ -78,7 +78,7 @@ def fit_kernels(cases: dict[str, list[Case]], save: bool) -> None:
     kernels_of.cache_clear()
 
 
-def points_of(cases: dict[str, list[Case]], tables: Tables) -> list[Point]:
+def points_of(cases: Mapping[str, Sequence[Case]], tables: Tables) -> list[Point]:
     found = []
     for group in sorted(cases):
         for case in cases[group] if not group.startswith("k_") else ():
@@ -111,7 +111,7 @@ def fit_engines(points: Sequence[Point], tables: Tables) -> Tables:
     return [rounded(table) for table in tables]
 
 
-def fit_ranges(points: Sequence[Point], tables: Tables, cases: dict[str, list[Case]]) -> list[dict[str, Any]]:
+def fit_ranges(points: Sequence[Point], tables: Tables, cases: Mapping[str, Sequence[Case]]) -> list[dict[str, Any]]:
     """Ranges of every kind from left-out residuals; those of too few cells stay as they are."""
     import tomllib
 

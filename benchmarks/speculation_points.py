@@ -132,7 +132,7 @@ def _drafting(target: Deployed, name: str, spec: Mapping[str, Any]) -> tuple[Dra
     """What drafts, and how many levels."""
     gamma = spec.get("gamma")
     if "c" in spec:
-        return drafter(target.model, None, spec["c"], Tree()), int(gamma)
+        return drafter(target.model, None, spec["c"], Tree()), int(gamma or USUAL_GAMMA)
     known = method(_bare(name))
     if known is not None:
         own = "tree" in known and bool(spec)  # what is not stated is the engine's own default: a chain
@@ -190,6 +190,6 @@ def sibling_acceptance(plan: Plan, siblings: Sequence[Plan]) -> Acceptance | Non
 
     def misfit(rate: float) -> float:
         given = Acceptance(rate=rate, of_level=True, said="")
-        return sum((one.speedup(given) / one.case["value"] - 1) ** 2 for one in siblings)
+        return sum((one.speedup(given) / float(one.case["value"]) - 1) ** 2 for one in siblings)
 
     return Acceptance(rate=min(rates, key=misfit), of_level=True, said=f"from {len(siblings)} other cases")

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from types import UnionType
@@ -100,7 +100,7 @@ def _own(function: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
                 yield names, f"`{info.metavar}`" if info.metavar else "", info.help or ""
 
 
-def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _table(heading: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     print("| " + " | ".join(heading) + " |")
     print("|" + "---|" * len(heading))
     for row in rows:

@@ -103,7 +103,7 @@ def fit(form: Form, cases: Sequence[Case], gpu: GpuSpec, fixed: dict[str, float]
         latency, work = form.formula(*quantities, *whole(values))
         return np.log(latency + work) - measured
 
-    starts, low, high = ([one[i] for one in free] for i in (1, 2, 3))
+    _, starts, low, high = zip(*free, strict=True)
     return whole(robust_fit(residuals, starts, low, high, SOFT))
 
 

@@ -48,7 +48,7 @@ def time_with(row: AllReduceKernel, nccl: AllReduceKernel, cases: Sequence[Case]
     return np.minimum(_ring(row, quantities), fallback)
 
 
-def _ring(row: AllReduceKernel, quantities: tuple[Any, ...]) -> Any:
+def _ring(row: AllReduceKernel, quantities: tuple[Any, int, float]) -> Any:
     latency, work = ring_time(*quantities, row.latency_s, row.link_share or 1, row.sqrt_s)
     return latency + work
 

@@ -32,6 +32,7 @@ def fit_llamacpp(cases: Sequence[Case]) -> dict[str, Table]:
     classes = defaultdict(list)
     for case in cases:
         like = similar(load_gpu(case["gpu"]), "llamacpp")
+        assert like, "the last class takes every GPU"
         classes[like].append(case)
     found: dict[str, Table] = {}
     for like, some in sorted(classes.items()):

@@ -20,7 +20,7 @@ SPELLINGS = {
 
 def dtype_of(case: Case) -> str:
     """The element type that keys a kernel's constants."""
-    name = case.get("weights_dtype") or case.get("kv_dtype") or case["op"]["dtype"]
+    name: str = case.get("weights_dtype") or case.get("kv_dtype") or case["op"]["dtype"]
     return SPELLINGS.get(name, name).replace("_", "-")
 
 
@@ -92,7 +92,7 @@ def experts_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
     return moved, 6 * hidden * width * rows, gpu.memory_bandwidth_bytes_per_s, peak
 
 
-def all_reduce_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
+def all_reduce_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, int, float]:
     """Message bytes (the files count elements), GPUs, link."""
     gpus = int(cases[0]["n_gpus"])
     size = np.array([element_bytes(dtype_of(case)) for case in cases])

@@ -6,6 +6,7 @@ of engine constants, and leaving out one cell after the other, costs next to not
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,7 +190,7 @@ def _prepare_tuned(setting: Setting, profile: Profile) -> dict[str, Any]:
         one = setting.with_tp(tp)
         most = min(MOST_SEQUENCES, int(one.capacity(one.length)))
         if limit is not None:
-            most = largest_batch(lambda batch, one=one: _tuned_tpot(one, profile, batch), limit, most) or 0
+            most = largest_batch(partial(_tuned_tpot, one, profile), limit, most) or 0
         if most < 1:
             continue
         parts = _prepare_saturated(one, profile, most) | {"replicas": gpus / tp, "arrivals": float(limit is not None)}

@@ -1,5 +1,7 @@
 """Prompts: properties that hold for every model, and cases whose answer is known without kvcalc."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.reports.prefill import PrefillResult
 
 
-def run(model: str = "llama-3-8b", own: dict[str, object] | None = None, **flags: object) -> PrefillResult:
+def run(model: str = "llama-3-8b", own: dict[str, object] | None = None, **flags: Any) -> PrefillResult:
     given = {name: str(value) for name, value in flags.items()}
     return prefill(ask(model, {"gpu": "h100-sxm", **given}), PrefillSettings.model_validate(own or {})).result
 
@@ -40,7 +42,7 @@ def test_whole_prompt_in_one_chunk_is_the_spike() -> None:
 
 
 def test_the_free_chunk_is_free_and_one_more_is_not() -> None:
-    flags = {"engine": "ideal", "batch": 64, "context": 1024, "input_len": 389}
+    flags: dict[str, Any] = {"engine": "ideal", "batch": 64, "context": 1024, "input_len": 389}
     free = run(**flags)
     assert free.free_chunk_tokens.bound == 389  # lesson 12, section 4, step 5
     assert free.chunks[0].step_time_s == pytest.approx(free.decode_step_s, rel=0.01)
@@ -59,6 +61,7 @@ def test_the_chunk_for_a_target_keeps_it(tpot: float) -> None:
     result = run(input_len=16_384, batch=32, context=2048, tpot_s=f"{tpot}s")
     found = result.chunk_for_tpot
     assert found is not None
+    assert found.chunk is not None
     assert found.worst_step_s is not None
     assert found.worst_step_s <= tpot * (1 + 1e-9)
     larger = run(input_len=16_384, batch=32, context=2048, own={"chunk": found.chunk + 64})

@@ -1,5 +1,7 @@
 """`kvcalc size`: figures of one GPU, and reasons in words."""
 
+from typing import Any
+
 import pytest
 
 from kvcalc.answers.question import Question
@@ -12,7 +14,7 @@ from kvcalc.specs.workload import Workload
 from kvcalc.units import GIB
 
 
-def answer(model: str, gpu: str = "h200-sxm", **flags: object) -> SizeResult:
+def answer(model: str, gpu: str = "h200-sxm", **flags: Any) -> SizeResult:
     asked = Deployment.model_validate(flags)
     return size(Question(model=load_model(model), gpu=load_gpu(gpu), deployment=asked, workload=Workload())).result
 
@@ -27,7 +29,7 @@ def answer(model: str, gpu: str = "h200-sxm", **flags: object) -> SizeResult:
         ("deepseek-v3.2", {"tensor_parallel_size": 8, "kv_cache_dtype": "bf16"}, 61 * (1152 + 132)),
     ],
 )
-def test_growth_is_of_one_gpu_in_the_engine_s_own_layout(model: str, flags: dict[str, object], want: float) -> None:
+def test_growth_is_of_one_gpu_in_the_engine_s_own_layout(model: str, flags: dict[str, Any], want: float) -> None:
     assert answer(model, **flags).kv_cache_bytes_per_token == want
 
 

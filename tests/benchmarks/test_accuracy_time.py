@@ -28,7 +28,7 @@ GEMM = KERNEL | {"group": "k_gemm", "weights_dtype": "bf16", "value": 14.7671,
                  "op": {"m": 64, "n": 4096, "k": 4096, "kernel": "torch.nn.functional.linear"}}  # fmt: skip
 ATTENTION = KERNEL | {"group": "k_attn_decode", "kv_dtype": "bf16", "batch": 256, "context": 1024, "value": 364.384,
                       "op": {"heads": 32, "n_kv": 8, "d_h": 128}}  # fmt: skip
-REDUCE = KERNEL | {"group": "k_allreduce", "engine": "NCCL", "n_gpus": 8, "value": 19.01,
+REDUCE: dict[str, Any] = KERNEL | {"group": "k_allreduce", "engine": "NCCL", "n_gpus": 8, "value": 19.01,
                    "op": {"impl": "NCCL", "dtype": "half", "message_size": 65536}}  # fmt: skip
 CASES = [
     GPT_FAST | {"id": "one-gpu", "value": 104.9},

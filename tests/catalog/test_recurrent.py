@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.recurrent import Mixed, kind_of, read_recurrent
+from kvcalc.catalog.recurrent import kind_of, read_recurrent
+from kvcalc.catalog.recurrent.parts import Mixed
 from kvcalc.errors import KvcalcError
 
 CASES = tomllib.loads((Path(__file__).parents[1] / "data" / "recurrent.toml").read_text(encoding="utf-8"))

@@ -33,7 +33,9 @@ def test_slot_use_is_whole_only_for_equal_answers(tokens: list[int]) -> None:
 
 
 @given(st.lists(st.tuples(times, times), min_size=1, max_size=50), times, times, times)
-def test_goodput_counts_requests_one_by_one(requests, ttft_target, tpot_target, duration) -> None:
+def test_goodput_counts_requests_one_by_one(
+    requests: list[tuple[float, float]], ttft_target: float, tpot_target: float, duration: float
+) -> None:
     good = sum(ttft <= ttft_target and tpot <= tpot_target for ttft, tpot in requests)
     ttft, tpot = (np.array(column) for column in zip(*requests, strict=True))
     assert batching.goodput(ttft, tpot, ttft_target, tpot_target, duration) == pytest.approx(good / duration)
@@ -45,7 +47,7 @@ def test_an_answer_of_one_token_has_no_tpot_to_miss() -> None:
 
 def test_littles_law_holds_for_a_clockwork_server() -> None:
     """One request every 0.5 s that stays 3 s: six inside at any time."""
-    inside = [sum(start <= t < start + 3 for start in np.arange(0, 100, 0.5)) for t in np.arange(20, 60, 0.1)]
+    inside = [sum(bool(start <= t < start + 3) for start in np.arange(0, 100, 0.5)) for t in np.arange(20, 60, 0.1)]
     assert batching.concurrency(2, 3) == pytest.approx(np.mean(inside), rel=0.02)
 
 

@@ -70,7 +70,7 @@ def test_only_functions_of_lists_lack_a_formula(fn: Formula) -> None:
 @pytest.mark.parametrize("fn", EVALUABLE, ids=name_of)
 def test_formula_line_is_what_the_function_returns(fn: Formula) -> None:
     for inputs in examples(fn):
-        figure = explain(fn, **inputs)
+        figure = explain(fn, None, **inputs)
         want = figure.value
         for have in (evaluate(figure), evaluate(figure.model_copy(update={"formula": figure.substituted}))):
             assert have is None if want is None else have == pytest.approx(want, rel=1e-12)

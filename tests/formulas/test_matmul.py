@@ -12,10 +12,12 @@ sizes = st.sampled_from([0.5, 1, 2, 4])
 
 
 @given(ridges, sides, sides, sizes, sizes)
-def test_at_the_threshold_the_intensity_is_the_ridge(ridge, d, f, weight_size, activation_size) -> None:
+def test_at_the_threshold_the_intensity_is_the_ridge(
+    ridge: float, d: int, f: int, weight_size: float, activation_size: float
+) -> None:
     rows = matmul.matmul_threshold_rows(ridge, d, f, weight_size, activation_size)
     if rows is None:
-        many = 10**12  # however many rows
+        many: float = 10**12  # however many rows
         flops, moved = matmul.matmul_flops(many, d, f), matmul.matmul_bytes(many, d, f, weight_size, activation_size)
         assert flops / moved <= ridge * (1 + 1e-6)
     else:

@@ -1,6 +1,7 @@
 """The exactness theorem: whatever the draft, the emitted tokens have the target's distribution."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ weights = st.floats(0, 1).map(lambda x: 0 if x < 0.2 else x)  # zeros on purpose
 
 
 @st.composite
-def pairs(draw) -> tuple[np.ndarray, np.ndarray]:
+def pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     size = draw(st.integers(1, 12))
     rows = st.lists(weights, min_size=size, max_size=size).filter(any)
     p, q = np.array(draw(rows)), np.array(draw(rows))
@@ -126,6 +127,6 @@ def test_float32_softmax_is_taken_as_it_is() -> None:
         ([[0.5, 0.5]], [[0.5, 0.5]] * 2),
     ],
 )
-def test_what_is_no_distribution_is_refused(p: list, q: list) -> None:
+def test_what_is_no_distribution_is_refused(p: list[Any], q: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"distribution|shape"):
         speculative_round(p, q, np.random.default_rng(0))

@@ -69,7 +69,8 @@ def test_more_candidates_help_and_less_and_less(alpha: float, width: int) -> Non
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
 def test_tree_nodes_are_those_of_the_grown_tree(widths: list[int]) -> None:
-    level, nodes = [()], 0
+    level: list[tuple[int, ...]] = [()]
+    nodes = 0
     for width in widths:
         level = [(*path, child) for path in level for child in range(width)]
         nodes += len(level)

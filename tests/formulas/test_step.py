@@ -15,7 +15,9 @@ sizes = st.sampled_from([0.5, 1, 2, 4])
 
 
 @given(batches, contexts, shapes, st.integers(10**6, 10**12), sizes, sizes)
-def test_intensity_is_the_byte_weighted_mean(batch, context, shape, parameters, weight_size, cache_size) -> None:
+def test_intensity_is_the_byte_weighted_mean(
+    batch: int, context: int, shape: tuple[int, ...], parameters: int, weight_size: float, cache_size: float
+) -> None:
     layers, kv_heads, group, head_dim = shape
     weights = cache.weight_bytes(parameters, weight_size)
     of_sequence = cache.kv_cache_bytes(cache.kv_bytes_per_token(layers, kv_heads, head_dim, cache_size), context)
