@@ -9,6 +9,7 @@ small benchmarks gave. The counts are those of every other command; nothing here
 
 from collections.abc import Iterable
 
+from kvcalc.answers.constants import attention_at, glue_at, linear_at
 from kvcalc.counting.cache import cache_profile, element_bytes
 from kvcalc.counting.operator import Operator
 from kvcalc.counting.operators import decode_step
@@ -16,7 +17,7 @@ from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.paging import blocks_for_tokens
 from kvcalc.reports.base import Figure, Range
-from kvcalc.reports.calibrate import AttentionRow, CalibrateResult, LinearRow
+from kvcalc.reports.calibrate import CalibrateResult
 from kvcalc.reports.run import TermName
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.gpu import GpuSpec
@@ -37,6 +38,14 @@ class Term(Frozen):
     ceiling_s: float
     estimate_s: Range
     figure: Figure
+
+
+class Drift(Frozen):
+    """How many times as long as at calibration each term takes now."""
+
+    weights: float = 1.0
+    kv: float = 1.0
+    overhead: float = 1.0
 
 
 def trimmed(model: ModelSpec, layers: int | None) -> ModelSpec:
@@ -88,6 +97,7 @@ def predict(
     batch: int,
     context: int,
     page_size: int,
+    drift: Drift | None = None,
 ) -> dict[TermName, Term]:
     """The terms of a step of `batch` sequences of `context` tokens, the token of this step included.
 
@@ -96,6 +106,7 @@ def predict(
         ceilings: the calibration as a spec.
         measured: the calibration, with rows for this model's dtype and heads.
         page_size: tokens of a page.
+        drift: what small benchmarks say of the device now; None: it is as it was.
     """
     operators = decode_step(model, batch=batch, context=context, cache_dtype=model.dtype)
     gemms = tuple(one for one in operators if one.kind == "gemm")
@@ -105,6 +116,8 @@ def predict(
         "kv": _attention(model, measured, batch, context, page_size),
         "overhead": _glue(operators, model, measured, batch, cold=False),
     }
+    if drift is not None:
+        figures = {name: _drifted(figure, getattr(drift, name)) for name, figure in figures.items()}
     seconds = {f"{name}_s": float(figure.value or 0) for name, figure in figures.items()}
     figures["step"] = _figure("weights_s + kv_s + overhead_s", sum(seconds.values()), seconds)
     parts: dict[TermName, tuple[Operator, ...]] = {
@@ -124,6 +137,11 @@ def predict(
         )
         for name, members in parts.items()
     }
+
+
+def _drifted(figure: Figure, drift: float) -> Figure:
+    formula, value = f"({figure.formula}) * drift", float(figure.value or 0) * drift
+    return figure.model_copy(update={"value": value, "formula": formula, "inputs": {**figure.inputs, "drift": drift}})
 
 
 def _range(value: float) -> Range:
@@ -164,46 +182,13 @@ def _weights(operators: Iterable[Operator], model: ModelSpec, measured: Calibrat
     return _figure(formula, value, inputs)
 
 
-def linear_at(measured: CalibrateResult, dtype: str, rows: int) -> LinearRow:
-    """The constants of products on so many rows; between and beyond measured numbers a product's time goes straight.
-
-    Raises:
-        KvcalcError: the calibration has none for this dtype.
-    """
-    known = sorted((row for row in measured.linear_rows if row.dtype == dtype), key=lambda row: row.rows)
-    if not known:
-        raise KvcalcError(f"the calibration has no products in {dtype}", hint="run measures what it lacks")
-    exact = next((row for row in known if row.rows == rows), None)
-    if exact is not None or len(known) == 1:
-        return exact or known[0]
-    above = next((index for index in range(1, len(known)) if known[index].rows > rows), len(known) - 1)
-    low, high = known[above - 1], known[above]
-    share = (rows - low.rows) / (high.rows - low.rows)
-
-    def between(first: float, last: float) -> float:
-        return first + share * (last - first)
-
-    def rate(first: float, last: float) -> float:
-        return 1 / max(between(1 / first, 1 / last), 1 / (1e3 * first))
-
-    plain = low.plain_bandwidth_bytes_per_s, high.plain_bandwidth_bytes_per_s
-    return LinearRow(
-        dtype=dtype,
-        rows=rows,
-        latency_s=max(0.0, between(low.latency_s, high.latency_s)),
-        bandwidth_bytes_per_s=rate(low.bandwidth_bytes_per_s, high.bandwidth_bytes_per_s),
-        plain_bandwidth_bytes_per_s=rate(plain[0], plain[1]) if plain[0] and plain[1] else None,
-        error=max(low.error, high.error),
-    )
-
-
 def _attention(model: ModelSpec, measured: CalibrateResult, batch: int, context: int, page_size: int) -> Figure:
     """A CPU reads whole pages, a GPU the tokens alone."""
     read, row = 0.0, None
     for group in model.groups:
         for mixer in group.mixers:
             assert isinstance(mixer, Attention)
-            row = _row(measured, mixer, model.dtype, page_size)
+            row = attention_at(measured, model.dtype, mixer.query_heads // mixer.kv_heads, mixer.head_dim, page_size)
             tokens = context if mixer.window is None else min(context, mixer.window)
             if measured.kind == "cpu":
                 behind = context - tokens
@@ -221,23 +206,12 @@ def _attention(model: ModelSpec, measured: CalibrateResult, batch: int, context:
     return _figure("layers * latency_s + bytes / bandwidth_bytes_per_s", value, inputs)
 
 
-def _row(measured: CalibrateResult, mixer: Attention, dtype: str, page_size: int) -> AttentionRow:
-    wanted = (dtype, mixer.query_heads // mixer.kv_heads, mixer.head_dim, page_size)
-    for row in measured.attention_rows:
-        if (row.dtype, row.group, row.head_dim, row.page_size) == wanted:
-            return row
-    raise KvcalcError(f"the calibration has no attention for {wanted}", hint="run measures what it lacks")
-
-
 def _glue(
     operators: Iterable[Operator], model: ModelSpec, measured: CalibrateResult, batch: int, *, cold: bool
 ) -> Figure:
     """Norms, rotary, gate and sampler."""
     normed = any(tensor.name == QK_NORM for group in model.groups for tensor in group.tensors)
-    wanted = (model.dtype, cold, normed)
-    row = next((row for row in measured.glue_rows if (row.dtype, row.cold, row.qk_norm) == wanted), None)
-    if row is None:
-        raise KvcalcError(f"the calibration has no norms for {wanted}", hint="run measures what it lacks")
+    row = glue_at(measured, model.dtype, cold=cold, qk_norm=normed)
     inputs = {"step_s": row.step_s, "layers": float(model.layers), "layer_s": row.layer_s}
     formula, value = "step_s + layers * layer_s", row.step_s + model.layers * row.layer_s
     if row.bandwidth_bytes_per_s:

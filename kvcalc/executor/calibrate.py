@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kvcalc.answers.calibrated import spec_of
+from kvcalc.answers.constants import find_attention
 from kvcalc.executor import microbench
 from kvcalc.executor.device import DTYPES
 from kvcalc.executor.microbench_layer import Heads, attention_row, glue_rows
@@ -129,23 +130,13 @@ def _missing(known: Rows, bench: Bench, heads: Heads, progress: Progress) -> Row
         found, sample = glue_rows(bench, dtype, heads.qk_norm)
         glue += found
         spread[f"glue {dtype}{', normalised queries' if heads.qk_norm else ''}"] = sample.spread
-    if _find(attention, heads) is None:
+    if find_attention(attention, *heads.shape) is None:
         progress(f"attention, {heads.group} heads of {heads.head_dim}", 0.85)
         row, sample = attention_row(bench, heads)
         attention += (row,)
         spread[f"attention {dtype}, {heads.group} × {heads.head_dim}, pages of {heads.page_size}"] = sample.spread
     progress("measured", 1.0)
     return Rows(tuple(linear), glue, attention, spread)
-
-
-def find_attention(result: CalibrateResult, heads: Heads) -> AttentionRow | None:
-    """The row of these heads; None: not measured yet."""
-    return _find(result.attention_rows, heads)
-
-
-def _find(rows: tuple[AttentionRow, ...], heads: Heads) -> AttentionRow | None:
-    wanted = (heads.dtype, heads.group, heads.head_dim, heads.page_size)
-    return next((row for row in rows if (row.dtype, row.group, row.head_dim, row.page_size) == wanted), None)
 
 
 def report_of(result: CalibrateResult) -> CalibrateReport:

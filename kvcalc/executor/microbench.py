@@ -18,11 +18,11 @@ from kvcalc.units import MIB
 if TYPE_CHECKING:
     import torch
 
-ROTATED = 4  # times the last-level cache: what came before is gone when it comes again
 SQUARE = {"cpu": 2048, "cuda": 8192}  # of the products that show the peak
-READ_BYTES = {"cpu": 256 * MIB, "cuda": 2048 * MIB}
+READ_BYTES = {"cpu": 256 * MIB, "cuda": 2048 * MIB}  # at least
 # Matrices (outputs, inputs), a factor of about eight between them, none of a published model's shape.
 MATRICES = {"cpu": ((1216, 704), (2688, 2304), (7424, 6400)), "cuda": ((5376, 2304), (10496, 4864), (22016, 9984))}
+HEAD = (44544, 832)  # a matrix that stays in its usual order: many rows, since it is an embedding table too
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 TINY_KERNELS = 200
 
@@ -38,7 +38,12 @@ def noise(device: Device, *sizes: int, dtype: str) -> "torch.Tensor":
 
 def copies(device: Device, nbytes: float) -> int:
     """How many buffers of a size are rotated, so that none is still in a cache when it comes again."""
-    return max(2, int(-(-ROTATED * device.cache_bytes // nbytes)))
+    return max(2, int(-(-device.rotated_bytes // nbytes)))
+
+
+def read_bytes(device: Device) -> int:
+    """Of the buffer that shows the bandwidth."""
+    return max(READ_BYTES[device.kind], device.rotated_bytes)
 
 
 class Reading:
@@ -46,7 +51,7 @@ class Reading:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.buffer = noise(bench.device, READ_BYTES[bench.device.kind] // 4, dtype="fp32")
+        self.buffer = noise(bench.device, read_bytes(bench.device) // 4, dtype="fp32")
 
     def sample(self) -> Sample:
         """Seconds of one reading, measured as every other benchmark is."""
@@ -61,7 +66,7 @@ def copy_bandwidth(bench: Bench) -> tuple[float, Sample]:
     """Bytes read and written per second."""
     import torch
 
-    source = noise(bench.device, READ_BYTES[bench.device.kind] // 4, dtype="fp32")
+    source = noise(bench.device, read_bytes(bench.device) // 4, dtype="fp32")
     target = torch.empty_like(source)
     sample = bench.measure(lambda: target.copy_(source))
     return 2 * source.nbytes / sample.value, sample
@@ -89,24 +94,34 @@ def dispatch(bench: Bench) -> tuple[float, Sample]:
     return sample.value, sample
 
 
+def matrices(device: Device, dtype: str, size: int) -> list[Linear]:
+    """Equal matrices of one of the sizes, enough to rotate."""
+    linears = _rotated(device, dtype, *MATRICES[device.kind][size])
+    for linear in linears:
+        linear.pack()
+    return linears
+
+
+def _rotated(device: Device, dtype: str, outputs: int, inputs: int) -> list[Linear]:
+    count = copies(device, outputs * inputs * torch_dtype(dtype).itemsize)
+    return [Linear(noise(device, outputs, inputs, dtype=dtype)) for _ in range(count)]
+
+
 def matrix_sets(device: Device, dtype: str) -> list[list[Linear]]:
-    """Equal matrices of each size, enough to rotate; last the largest size in its usual order, where others are not."""
-    found = []
-    for outputs, inputs in MATRICES[device.kind]:
-        nbytes = outputs * inputs * torch_dtype(dtype).itemsize
-        linears = [Linear(noise(device, outputs, inputs, dtype=dtype)) for _ in range(copies(device, nbytes))]
-        for linear in linears:
-            linear.pack()
-        found.append(linears)
-    if linears[0].packed:
-        found.append([Linear(linear.dense()) for linear in linears])
+    """Matrices of each size; last heads in their usual order, where the others are in none such."""
+    found = [matrices(device, dtype, size) for size in range(len(MATRICES[device.kind]))]
+    if found[-1][0].packed:
+        found.append(_rotated(device, dtype, *HEAD))
     return found
 
 
 def linear_row(bench: Bench, dtype: str, rows: int, sets: list[list[Linear]]) -> tuple[LinearRow, Sample]:
     """Latency and bandwidth of products on some rows, over `matrix_sets`."""
-    samples = [_products(bench, rows, linears, dtype) for linears in sets]
-    sizes = len(MATRICES[bench.device.kind])
+    device = bench.device
+    samples = [
+        bench.measure(captured(products(device, rows, linears, dtype), device)).per(len(linears)) for linears in sets
+    ]
+    sizes = len(MATRICES[device.kind])
     times = [sample.value for sample in samples[:sizes]]
     latency, bandwidth, error = affine([linears[0].bytes for linears in sets[:sizes]], times)
     row = LinearRow(
@@ -115,49 +130,40 @@ def linear_row(bench: Bench, dtype: str, rows: int, sets: list[list[Linear]]) ->
         latency_s=latency,
         bandwidth_bytes_per_s=bandwidth,
         plain_bandwidth_bytes_per_s=sets[-1][0].bytes / samples[-1].value if len(sets) > sizes else None,
+        times_s=tuple(times),
         error=error,
     )
     return row, max(samples, key=lambda sample: sample.spread)
 
 
-def _products(bench: Bench, rows: int, linears: list[Linear], dtype: str) -> Sample:
-    x = noise(bench.device, rows, linears[0].inputs, dtype=dtype)
+def products(device: Device, rows: int, linears: list[Linear], dtype: str) -> Step:
+    """A product with each of these matrices."""
+    x = noise(device, rows, linears[0].inputs, dtype=dtype)
 
     def step() -> None:
         for linear in linears:
             linear(x)
 
-    return bench.measure(captured(step, bench.device)).per(len(linears))
+    return step
 
 
 class Stream:
-    """Products over ever new matrices, to stand between calls of something else.
+    """Products over ever new matrices, one a call, to stand between calls of something else."""
 
-    In a model weights pass through the caches between any two other calls, which therefore find neither their data nor
-    their own code there: on a CPU that doubles what small calls take. Called back to back they would look too fast.
-    """
-
-    def __init__(self, bench: Bench, dtype: str, rows: int) -> None:
-        device, (outputs, inputs) = bench.device, MATRICES[bench.device.kind][0]
-        count = copies(device, outputs * inputs * torch_dtype(dtype).itemsize)
-        self.bench = bench
-        self._linears = [Linear(noise(device, outputs, inputs, dtype=dtype)) for _ in range(count)]
-        for linear in self._linears:
-            linear.pack()
-        self._x = noise(device, rows, inputs, dtype=dtype)
+    def __init__(self, device: Device, dtype: str, rows: int, linears: list[Linear]) -> None:
+        self._linears = linears
+        self._x = noise(device, rows, linears[0].inputs, dtype=dtype)
         self._next = 0
 
     def __call__(self) -> None:
         self._next = (self._next + 1) % len(self._linears)
         self._linears[self._next](self._x)
 
-    def taken_off(self, step: Step, calls: int) -> tuple[float, Sample]:
-        """Seconds of a step that calls this so many times, without them; and the windows of all of it."""
+    def alone(self, calls: int) -> Step:
+        """So many products and nothing else."""
 
-        def alone() -> None:
+        def step() -> None:
             for _ in range(calls):
                 self()
 
-        device = self.bench.device
-        found = self.bench.together({"alone": captured(alone, device), "both": captured(step, device)})
-        return found["both"].less(found["alone"]).positive, found["both"]
+        return step

@@ -1,26 +1,21 @@
 """Small benchmarks of what a layer does besides products: attention over pages, and the pieces between."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 from kvcalc.errors import KvcalcError
-from kvcalc.executor.attention import Attend, Prepare, attend_pages, prepare_pages
-from kvcalc.executor.attention_triton import STAGES, TritonAttention
-from kvcalc.executor.cache import Cache
-from kvcalc.executor.device import torch_dtype
+from kvcalc.executor.attention_triton import STAGES
+from kvcalc.executor.device import Device, torch_dtype
 from kvcalc.executor.fit import affine, fit
 from kvcalc.executor.linear import Linear
-from kvcalc.executor.loop import Decoder, captured
-from kvcalc.executor.microbench import Stream, copies, drawn, noise
+from kvcalc.executor.loop import Step, captured
+from kvcalc.executor.microbench import Stream, copies, matrices
 from kvcalc.executor.pages import check_page_size
 from kvcalc.executor.shape import Shape
+from kvcalc.executor.skeleton import skeleton, streaming
 from kvcalc.executor.timing import Bench, Sample
-from kvcalc.executor.weights import empty_weights
 from kvcalc.reports.calibrate import AttentionRow, GlueRow
-
-if TYPE_CHECKING:
-    import torch
 
 # Batches and contexts of attention; KV heads of each sequence.
 CACHES = {"cpu": ((1, 320), (3, 704), (5, 1600), (10, 2880)), "cuda": ((3, 1600), (12, 3520), (24, 6720), (80, 6720))}
@@ -28,6 +23,8 @@ KV_HEADS = 4
 # Layers, hidden size, MLP width, vocabulary of decoders whose products and attention are left out.
 SKELETONS = ((2, 768, 2304, 6000), (6, 768, 2304, 20000), (2, 2560, 7680, 50000))
 SKELETON_ROWS = (1, 6, 24, 48)
+GLUE_CONTEXT = 33  # of sequences whose attention is left out
+PRODUCTS = 4  # of a layer
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,11 @@ class Heads:
     head_dim: int
     page_size: int
     qk_norm: bool = False
+
+    @property
+    def shape(self) -> tuple[str, int, int, int]:
+        """What attention is measured for."""
+        return self.dtype, self.group, self.head_dim, self.page_size
 
     def check(self) -> None:
         """Raises KvcalcError where the executor has no such type, heads or pages."""
@@ -59,14 +61,13 @@ def attention_row(bench: Bench, heads: Heads) -> tuple[AttentionRow, Sample]:
 
 def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[AttentionRow, Sample]:
     sizes, times, samples = [], [], []
+    linears = matrices(bench.device, heads.dtype, 0)
     for batch, context in CACHES[bench.device.kind]:
-        pages = -(-context // heads.page_size)
-        tokens = context if bench.device.is_gpu else pages * heads.page_size  # a CPU reads whole pages
-        nbytes = 2 * batch * tokens * KV_HEADS * heads.head_dim * torch_dtype(heads.dtype).itemsize
-        seconds, sample = _attend(bench, heads, batch, context, copies(bench.device, nbytes), stages)
-        times.append(seconds)
-        samples.append(sample)
-        sizes.append(float(nbytes))
+        one = AttentionSteps(bench.device, heads, batch, context, stages, linears)
+        found = bench.together({name: captured(step, bench.device) for name, step in one.steps.items()})
+        times.append(one.seconds(found))
+        samples.append(found[AttentionSteps.WHOLE])
+        sizes.append(attention_bytes(bench.device, heads, batch, context))
     latency, bandwidth, error = affine(sizes, times)
     row = AttentionRow(
         dtype=heads.dtype,
@@ -76,37 +77,49 @@ def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[Attentio
         stages=stages,
         latency_s=latency,
         bandwidth_bytes_per_s=bandwidth,
+        times_s=tuple(times),
         error=error,
     )
     return row, max(samples, key=lambda sample: sample.spread)
 
 
-def _attend(
-    bench: Bench, heads: Heads, batch: int, context: int, layers: int, stages: int | None
-) -> tuple[float, Sample]:
-    """One layer's attention, over as many layers' caches as are rotated."""
-    device, query_heads = bench.device, KV_HEADS * heads.group
-    shape = Shape(1, 1, query_heads, KV_HEADS, heads.head_dim, 1, (None,) * layers)
-    pages = -(-context // heads.page_size)
-    cache = Cache(shape, [batch * pages], heads.page_size, torch_dtype(heads.dtype), device.torch)
-    cache.fill(drawn())
-    (view,) = cache.views(batch, pages)
-    cache.show([cache.pages.start(context) for _ in range(batch)], [view])
-    queries = noise(device, batch, query_heads, heads.head_dim, dtype=heads.dtype)
-    kernel = TritonAttention(batch, KV_HEADS, heads.group, device.torch, stages)
-    prepare: Prepare = kernel.prepare if device.is_gpu else prepare_pages
-    attend: Attend = kernel if device.is_gpu else attend_pages
+def attention_bytes(device: Device, heads: Heads, batch: int, context: int) -> float:
+    """What one layer's attention reads; a CPU reads whole pages."""
+    tokens = context if device.is_gpu else -(-context // heads.page_size) * heads.page_size
+    return float(2 * batch * tokens * KV_HEADS * heads.head_dim * torch_dtype(heads.dtype).itemsize)
 
-    prepared = prepare(view, queries.dtype)
-    stream = Stream(bench, heads.dtype, batch)
 
-    def step() -> None:
-        for keys, values in cache.layers:
-            stream()
-            attend(queries, keys, values, view, prepared)
+class AttentionSteps:
+    """A decoder with and without its attention; the difference is what attention takes in a model."""
 
-    seconds, sample = stream.taken_off(step, layers)
-    return seconds / layers, sample
+    WHOLE, WITHOUT = "attention", "no attention"
+
+    def __init__(
+        self, device: Device, heads: Heads, batch: int, context: int, stages: int | None, linears: list[Linear],
+        part: int = 1,
+    ) -> None:  # fmt: skip
+        """As many layers as it takes to rotate through the caches, or a part of them: a half, a third.
+
+        Args:
+            linears: matrices for the products between.
+        """
+        moved = attention_bytes(device, heads, batch, context) + PRODUCTS * linears[0].bytes
+        self.layers = max(2, copies(device, moved) // part)
+        _, hidden, width, vocab = SKELETONS[0]
+        windows = (None,) * self.layers
+        shape = Shape(hidden, vocab, KV_HEADS * heads.group, KV_HEADS, heads.head_dim, width, windows)
+        decoder = skeleton(device, heads.dtype, shape, batch, context, heads.page_size, stages)
+        stream = Stream(device, heads.dtype, batch, linears)
+        whole = streaming(decoder, decoder.model, stream)
+        without = streaming(decoder, decoder.without("attention"), stream)
+        self.steps: dict[str, Step] = {
+            self.WHOLE: lambda: decoder.step(whole),
+            self.WITHOUT: lambda: decoder.step(without),
+        }
+
+    def seconds(self, samples: Mapping[str, Sample]) -> float:
+        """Of one layer's attention."""
+        return samples[self.WHOLE].less(samples[self.WITHOUT]).positive / self.layers
 
 
 def glue_rows(bench: Bench, dtype: str, qk_norm: bool) -> tuple[tuple[GlueRow, ...], Sample]:
@@ -117,8 +130,8 @@ def glue_rows(bench: Bench, dtype: str, qk_norm: bool) -> tuple[tuple[GlueRow, .
         columns: tuple[list[float], ...] = ([], [], [], [])
         times = []
         for (layers, hidden, width, vocab), batch in product(SKELETONS, SKELETON_ROWS):
-            shape = Shape(hidden, vocab, hidden // 64, hidden // 256, 64, width, (None,) * layers, qk_norm=qk_norm)
-            seconds, sample = _skeleton(bench, dtype, shape, batch, cold)
+            shape = skeleton_shape(layers, hidden, width, vocab, qk_norm)
+            seconds, sample = _glue(bench, dtype, shape, batch, cold)
             samples.append(sample)
             times.append(seconds)
             size = torch_dtype(dtype).itemsize
@@ -135,29 +148,28 @@ def glue_rows(bench: Bench, dtype: str, qk_norm: bool) -> tuple[tuple[GlueRow, .
                 layer_s=layer_s,
                 bandwidth_bytes_per_s=1 / per_byte if per_byte else None,
                 sampler_bandwidth_bytes_per_s=1 / per_logit if per_logit else None,
+                times_s=tuple(times),
                 error=error,
             )
         )
     return tuple(rows), max(samples, key=lambda sample: sample.spread)
 
 
-def _skeleton(bench: Bench, dtype: str, shape: Shape, rows: int, cold: bool) -> tuple[float, Sample]:
-    device, kind = bench.device, torch_dtype(dtype)
-    weights = empty_weights(shape, kind, device.torch)  # the matrices are never touched
-    for tensor in (weights.embedding, weights.final_norm, *(norm for layer in weights.layers for norm in layer.norms)):
-        tensor.fill_(1)
-    cache = Cache(shape, [rows], 64, kind, device.torch)
-    decoder = Decoder(weights, cache, device, rows, 64)
-    decoder.place(cache.pages.start(33) for _ in range(rows))
+def skeleton_shape(layers: int, hidden: int, width: int, vocab: int, qk_norm: bool) -> Shape:
+    """A decoder with heads of 64 and four queries a KV head."""
+    return Shape(hidden, vocab, hidden // 64, hidden // 256, 64, width, (None,) * layers, qk_norm=qk_norm)
+
+
+def _glue(bench: Bench, dtype: str, shape: Shape, rows: int, cold: bool) -> tuple[float, Sample]:
+    device = bench.device
+    decoder = skeleton(device, dtype, shape, rows, GLUE_CONTEXT)
     bare = decoder.without("attention", "linears")
     if not cold:
         sample = bench.measure(captured(lambda: decoder.step(bare), device))
         return sample.value, sample
-    stream, blank = Stream(bench, dtype, rows), bare.apply
-
-    def apply(linear: Linear, x: "torch.Tensor") -> "torch.Tensor":
-        stream()
-        return blank(linear, x)
-
-    streaming = replace(bare, apply=apply)
-    return stream.taken_off(lambda: decoder.step(streaming), 4 * shape.layers + 1)
+    stream = Stream(device, dtype, rows, matrices(device, dtype, 0))
+    streamed = streaming(decoder, bare, stream)
+    alone = stream.alone(PRODUCTS * shape.layers + 1)
+    steps = {"alone": alone, "both": lambda: decoder.step(streamed)}
+    found = bench.together({name: captured(step, device) for name, step in steps.items()})
+    return found["both"].less(found["alone"]).positive, found["both"]

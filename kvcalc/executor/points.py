@@ -1,11 +1,13 @@
 """One batch and context after the other: the whole step, the step with terms left out, and both against prediction."""
 
 import random
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kvcalc.answers.predict import Term, cache_bytes, predict, weight_bytes
+from kvcalc.answers.predict import Drift, Term, cache_bytes, predict, weight_bytes
 from kvcalc.executor.cache import Cache, windows_of
+from kvcalc.executor.drift import Canaries
 from kvcalc.executor.loop import Decoder, captured
 from kvcalc.executor.microbench import Reading, drawn
 from kvcalc.executor.numerics import Numerics
@@ -32,7 +34,7 @@ class Predictor:
     calibration: CalibrateResult
     page_size: int
 
-    def terms(self, model: ModelSpec, batch: int, context: int) -> dict[TermName, Term]:
+    def terms(self, model: ModelSpec, batch: int, context: int, drift: Drift | None = None) -> dict[TermName, Term]:
         """The prediction of a step."""
         return predict(
             model,
@@ -42,15 +44,17 @@ class Predictor:
             batch=batch,
             context=context,
             page_size=self.page_size,
+            drift=drift,
         )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Windows of the three steps, and whether the device stayed the same meanwhile."""
+    """Windows of the three steps, whether the device stayed the same meanwhile, and how far it is from what it was."""
 
     samples: dict[str, Sample]
     quiet: bool
+    drift: Drift | None
 
 
 def contexts_of(batch: int, context: int, ragged: bool) -> list[int]:
@@ -82,30 +86,41 @@ def decoder_for(
     return decoder
 
 
-def measure_point(bench: Bench, decoder: Decoder, reading: Reading, reference: float) -> Measured:
-    """Whole step, step without attention, and without products too; again where the device changed meanwhile.
+def measure_point(bench: Bench, decoder: Decoder, reading: Reading, canaries: Canaries | None) -> Measured:
+    """Whole step, step without attention, and without products too; again while the device is not what it was.
+
+    At least once more, then as long as patience lasts; what is kept is the try that was disturbed least.
 
     Args:
-        reference: the read bandwidth of the calibration.
+        canaries: benchmarks to run in turn with the steps; None: the device does not drift.
     """
+    batch = decoder.tokens.numel()
     no_attention, bare = decoder.without("attention"), decoder.without("attention", "linears")
     steps = {
         "step": captured(decoder.step, bench.device),
         "no attention": captured(lambda: decoder.step(no_attention), bench.device),
         "bare": captured(lambda: decoder.step(bare), bench.device),
     }
-    best, least = Measured({}, False), float("inf")
-    for _ in range(TRIES):
+    if canaries is not None:
+        steps |= canaries.steps(batch)
+    best, least = Measured({}, False, None), float("inf")
+    for attempt in range(TRIES):
+        if attempt > 1 and bench.patience.left <= 0:
+            break
+        start = time.monotonic()
         bench.wait()
         others, before = Others(bench.device), reading.bandwidth()
         samples = bench.together(steps, tries=1)
-        bandwidths = reference, before, reading.bandwidth()
+        bandwidths = before, reading.bandwidth()
         share = others.share()
-        if not moved(*bandwidths) and share <= OTHERS:
-            return Measured(samples, True)
-        strayed = max(bandwidths) / min(bandwidths) * (1 + share) * worst(samples)
+        drift = canaries.drift(batch, samples) if canaries is not None else None
+        slower = drift.weights if drift is not None else 1.0
+        if not moved(*bandwidths) and not moved(1.0, slower) and share <= OTHERS:
+            return Measured(samples, True, drift)
+        strayed = max(bandwidths) / min(bandwidths) * max(slower, 1 / slower) * (1 + share) * worst(samples)
         if strayed < least:
-            best, least = Measured(samples, False), strayed
+            best, least = Measured(samples, False, drift), strayed
+        bench.patience.left -= time.monotonic() - start
     return best
 
 
@@ -119,9 +134,13 @@ def compare(measured: Measured, at: Predictor, batch: int, context: int) -> list
     resolved = {"step": True, "weights": weights.resolved, "kv": kv.resolved, "overhead": True}
     spreads = {"step": whole, "weights": no_attention, "kv": whole, "overhead": bare}
     read = at.calibration.read_bandwidth_bytes_per_s
-    full = at.terms(at.whole, batch, context)["step"].estimate_s.value if at.whole.layers > at.cut.layers else None
+    drift = measured.drift
+    full = None
+    if at.whole.layers > at.cut.layers:
+        full = at.terms(at.whole, batch, context, drift)["step"].estimate_s.value
+    undrifted = at.terms(at.cut, batch, context)
     found = []
-    for name, term in at.terms(at.cut, batch, context).items():
+    for name, term in at.terms(at.cut, batch, context, drift).items():
         ratio = seconds[name] / term.estimate_s.value
         found.append(
             RunPoint(
@@ -134,6 +153,7 @@ def compare(measured: Measured, at: Predictor, batch: int, context: int) -> list
                 estimate_s=term.estimate_s,
                 measured_s=seconds[name],
                 ratio=ratio,
+                drift=term.estimate_s.value / undrifted[name].estimate_s.value,
                 spread=spreads[name].spread,
                 resolved=resolved[name],
                 bandwidth_bytes_per_s=term.bytes / seconds[name] if term.bytes and resolved[name] else None,

@@ -1,16 +1,19 @@
 """`kvcalc run`: calibrate if need be, check that the step is right, then measure and compare it point by point."""
 
+import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvcalc.answers.calibrated import spec_of
-from kvcalc.answers.predict import cache_bytes, linear_at, trimmed, weight_bytes
+from kvcalc.answers.constants import attention_at, linear_at
+from kvcalc.answers.predict import cache_bytes, trimmed, weight_bytes
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.cache import Cache, windows_of
-from kvcalc.executor.calibrate import Progress, calibrate, completed, find_attention, rate_of, silent
+from kvcalc.executor.calibrate import Progress, calibrate, completed, rate_of, silent
 from kvcalc.executor.checkpoint import load_weights
 from kvcalc.executor.device import Device, torch_dtype
+from kvcalc.executor.drift import Canaries, measuring_bytes
 from kvcalc.executor.generate import generate
 from kvcalc.executor.loop import Decoder
 from kvcalc.executor.microbench import Reading
@@ -25,6 +28,7 @@ from kvcalc.executor.store import load_fresh, save
 from kvcalc.executor.timing import Bench
 from kvcalc.executor.verify import verify
 from kvcalc.executor.weights import Weights, random_weights
+from kvcalc.reports.base import Figure
 from kvcalc.reports.calibrate import CalibrateResult
 from kvcalc.reports.run import Accuracy, Generated, Memory, RunPoint, RunReport, RunResult
 from kvcalc.specs.base import Assumption
@@ -79,9 +83,7 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics)
         generated = _generate(weights, numerics, asked) if asked.prompts else ()
         todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
-        points, memories = _points(bench, weights, numerics, heads, at, todo, asked)
-    attention = find_attention(calibration, heads)
-    assert attention is not None
+        points, memories, figures = _points(bench, weights, numerics, heads, at, todo, asked)
     result = RunResult(
         model=model.name,
         device=asked.device.name,
@@ -93,7 +95,7 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         read_bandwidth_bytes_per_s=calibration.read_bandwidth_bytes_per_s,
         peak_flops=calibration.peak_flops[model.dtype],
         linear=rate_of(linear_at(calibration, model.dtype, 1)),
-        attention=rate_of(attention),
+        attention=rate_of(attention_at(calibration, *heads.shape)),
         points=tuple(points),
         accuracy=_accuracy(points),
         memory=max(memories, key=lambda one: one.predicted_bytes),
@@ -106,7 +108,7 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         result=result,
         assumptions=(*model.assumptions, *_assumptions(asked, sheet)),
         sources=(*model.sources, *ceilings.sources.values(), *(sheet.sources.values() if sheet else ())),
-        figures=tuple(term.figure for where in todo for term in at.terms(cut, *where).values()),
+        figures=tuple(figures),
         warnings=tuple(_warnings(result, calibration, memories)),
     )
 
@@ -116,8 +118,10 @@ def _check(model: ModelSpec, shape: Shape, asked: Asked) -> None:
         raise KvcalcError(f"--prompt: a token id beyond {shape.vocab - 1}", hint="ids count from 0")
     weights, free = weight_bytes(model), asked.device.free_bytes()
     largest = cache_bytes(model, [max(asked.contexts)] * max(asked.batches), asked.page_size, model.dtype)
-    if weights + largest > ROOM * free:
-        needed = f"{format_bytes(weights)} of weights and {format_bytes(largest)} of cache"
+    measuring = measuring_bytes(asked.device)
+    if weights + largest + measuring > ROOM * free:
+        needed = f"{format_bytes(weights)} of weights, {format_bytes(largest)} of cache"
+        needed += f" and {format_bytes(measuring)} to measure with"
         raise KvcalcError(
             f"{needed} do not fit in {format_bytes(free)} of free memory",
             hint="--layers N runs the first N layers; or give a smaller --batch or --context",
@@ -177,26 +181,38 @@ def _points(
     at: Predictor,
     todo: list[tuple[int, int]],
     asked: Asked,
-) -> tuple[list[RunPoint], list[Memory]]:
+) -> tuple[list[RunPoint], list[Memory], list[Figure]]:
     reading = Reading(bench)
-    row = find_attention(at.calibration, heads)
+    row = attention_at(at.calibration, *heads.shape)
+    canaries = None if bench.device.is_gpu else Canaries(bench.device, heads, at.calibration)
     points: list[RunPoint] = []
     memories: list[Memory] = []
+    figures: list[Figure] = []
     for index, (batch, context) in enumerate(todo):
         asked.progress(f"batch {batch}, context {context}", 0.35 + 0.65 * index / len(todo))
         contexts = contexts_of(batch, context, asked.ragged)
-        decoder = decoder_for(bench, weights, numerics, contexts, asked.page_size, row.stages if row else None)
-        measured = measure_point(bench, decoder, reading, at.calibration.read_bandwidth_bytes_per_s)
+        bench.patience = Patience(asked.patience_s / len(todo))  # each its own, whatever calibrating has used
+        decoder = decoder_for(bench, weights, numerics, contexts, asked.page_size, row.stages)
+        measured = measure_point(bench, decoder, reading, canaries)
         points += compare(measured, at, batch, context)
         memories.append(memory_of(decoder, at, contexts))
+        figures += [term.figure for term in at.terms(at.cut, batch, context, measured.drift).values()]
         del decoder  # its cache makes room for the next
     asked.progress("done", 1.0)
-    return points, memories
+    return points, memories, figures
 
 
 def _accuracy(points: list[RunPoint]) -> Accuracy:
-    errors = [abs(point.ratio - 1) for point in points if point.term == "step"]
-    return Accuracy(mean_error=sum(errors) / len(errors), worst_error=max(errors), points=len(errors))
+    steps = [point for point in points if point.term == "step"]
+    errors = [abs(point.ratio - 1) for point in steps]
+    undrifted = [abs(point.ratio * point.drift - 1) for point in steps]
+    return Accuracy(
+        mean_error=statistics.mean(errors),
+        worst_error=max(errors),
+        undrifted_mean_error=statistics.mean(undrifted),
+        undrifted_worst_error=max(undrifted),
+        points=len(steps),
+    )
 
 
 def _inputs(model: ModelSpec, asked: Asked) -> dict[str, object]:

@@ -17,6 +17,7 @@ class LinearRow(Rate):
     dtype: str
     rows: int
     plain_bandwidth_bytes_per_s: float | None = None  # None: the weights are never reordered here
+    times_s: tuple[float, ...]  # what latency and bandwidth were fitted to: a product of each size
     error: float  # mean of |fitted / measured - 1|
 
 
@@ -28,6 +29,7 @@ class AttentionRow(Rate):
     head_dim: int
     page_size: int
     stages: int | None = None  # of the kernel's pipeline, where one was chosen
+    times_s: tuple[float, ...]  # fitted to: one layer's call for each batch and context
     error: float
 
 
@@ -41,6 +43,7 @@ class GlueRow(Frozen):
     layer_s: float  # once a layer
     bandwidth_bytes_per_s: float | None  # of what the layers' pieces read and write; None: hidden by the rest
     sampler_bandwidth_bytes_per_s: float | None  # of the logits
+    times_s: tuple[float, ...]  # fitted to: a step of each decoder and batch
     error: float
 
 

@@ -18,7 +18,7 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.cli.app import run
 from kvcalc.executor import microbench, microbench_layer, points, timing
 from kvcalc.executor import run as running
-from kvcalc.executor.device import open_device
+from kvcalc.executor.device import Device, open_device
 from kvcalc.executor.store import load_fresh
 from kvcalc.reports.base import Figure
 from kvcalc.reports.calibrate import CalibrateResult
@@ -33,7 +33,8 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(microbench, "READ_BYTES", {"cpu": 2**16})
     monkeypatch.setattr(microbench, "SQUARE", {"cpu": 32})
     monkeypatch.setattr(microbench, "MATRICES", {"cpu": ((32, 32), (64, 96), (128, 256))})
-    monkeypatch.setattr(microbench, "ROTATED", 0.001)
+    monkeypatch.setattr(microbench, "HEAD", (64, 96))
+    monkeypatch.setattr(Device, "rotated_bytes", 2**16)
     monkeypatch.setattr(microbench_layer, "CACHES", {"cpu": ((1, 32), (2, 64), (2, 128))})
     monkeypatch.setattr(microbench_layer, "SKELETONS", ((1, 256, 64, 50), (2, 256, 64, 100), (1, 512, 128, 200)))
     monkeypatch.setattr(microbench_layer, "SKELETON_ROWS", (1, 4))
@@ -283,7 +284,7 @@ def test_a_cpu_needs_no_triton() -> None:
     code = (
         "import sys; sys.modules['triton'] = None\n"
         "import torch\n"
-        "from kvcalc.executor.device import open_device\n"
+        "from kvcalc.executor.device import Device, open_device\n"
         "from kvcalc.executor.shape import Shape\n"
         "from kvcalc.executor.verify import verify\n"
         "from kvcalc.executor.weights import random_weights\n"

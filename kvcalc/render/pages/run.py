@@ -80,6 +80,7 @@ def _facts(result: RunResult) -> Block:
     correct, memory = result.correct, result.memory
     same = memory.measured_bytes == memory.predicted_bytes
     rows = [
+        ("as calibrated", *_drift(result)),
         (
             "outputs",
             f"{correct.max_rel_error:.1e}",
@@ -96,6 +97,14 @@ def _facts(result: RunResult) -> Block:
         ("calibrated", "", result.calibrated),
     ]
     return Facts(rows=tuple(rows))
+
+
+def _drift(result: RunResult) -> tuple[str, str]:
+    """How the device has moved since, and what the estimates would be worth without knowing it."""
+    steps, accuracy = [point for point in result.points if point.term == "step"], result.accuracy
+    low, high = min(point.drift for point in steps), max(point.drift for point in steps)
+    off = f"{accuracy.undrifted_mean_error:.0%} on average, {accuracy.undrifted_worst_error:.0%} at worst"
+    return f"{off}", f"steps now take {low:.2f} to {high:.2f} times as long as then"
 
 
 def _generated(result: RunResult) -> tuple[Block, ...]:

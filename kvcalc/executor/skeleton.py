@@ -1,0 +1,51 @@
+"""Decoders without weights of their own: what a layer does besides products, alone or with foreign products between."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvcalc.executor.cache import Cache
+from kvcalc.executor.device import Device, torch_dtype
+from kvcalc.executor.linear import Linear
+from kvcalc.executor.loop import Decoder
+from kvcalc.executor.microbench import Stream, drawn
+from kvcalc.executor.model import Model
+from kvcalc.executor.shape import Shape
+from kvcalc.executor.weights import empty_weights
+
+if TYPE_CHECKING:
+    import torch
+
+
+def skeleton(
+    device: Device, dtype: str, shape: Shape, batch: int, context: int, page_size: int = 64, stages: int | None = None
+) -> Decoder:
+    """A decoder over a full cache whose matrices are allocated and never touched: its products are to be left out.
+
+    Args:
+        context: tokens of each of `batch` sequences.
+        stages: of the attention kernel's pipeline.
+    """
+    kind = torch_dtype(dtype)
+    weights = empty_weights(shape, kind, device.torch)
+    for tensor in (weights.embedding, weights.final_norm, *(norm for layer in weights.layers for norm in layer.norms)):
+        tensor.fill_(1)
+    cache = Cache(shape, [batch * -(-context // page_size)], page_size, kind, device.torch)
+    cache.fill(drawn())
+    decoder = Decoder(weights, cache, device, batch, context, stages=stages)
+    decoder.place(cache.pages.start(context) for _ in range(batch))
+    return decoder
+
+
+def streaming(decoder: Decoder, model: Model, stream: Stream) -> Model:
+    """The model with a product of the stream in place of each of its own.
+
+    In a model weights pass through the caches between any two other calls, which therefore find neither their data nor
+    their own code there: on a CPU that doubles what small calls take. Called back to back they would look too fast.
+    """
+    blank = decoder.without("linears").apply
+
+    def apply(linear: Linear, x: "torch.Tensor") -> "torch.Tensor":
+        stream()
+        return blank(linear, x)
+
+    return replace(model, apply=apply)
