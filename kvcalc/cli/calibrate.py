@@ -49,6 +49,6 @@ def command(flags: Flags) -> None:
     heads.check()
     patience = parse_seconds(flags["patience"], "--patience") if "patience" in flags else PATIENCE_S
     with bar() as progress:
-        result = calibrate(Bench(device, Patience(patience)), heads, progress)
+        result = calibrate(Bench(device, Patience(patience)), heads, progress=progress)
     result = save(result, Path(flags["spec"]) if "spec" in flags else None)
     output.emit(report_of(result), "calibrate", page, rows)

@@ -1,6 +1,6 @@
 """All small benchmarks of a device, in the order that wears it least, and whether it was quiet meanwhile."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,11 +21,14 @@ def silent(_what: str, _share: float) -> None:
     """For callers that show no progress."""
 
 
-def calibrate(bench: Bench, heads: Heads = DEFAULT, progress: Progress = silent) -> CalibrateResult:
+def calibrate(
+    bench: Bench, heads: Heads = DEFAULT, rows: Iterable[int] = microbench.ROWS, progress: Progress = silent
+) -> CalibrateResult:
     """Measure the device.
 
     Args:
         heads: dtype of products, and the shape of heads and pages for attention.
+        rows: of the products, one row among them.
 
     Raises:
         KvcalcError: no quiet moment came while patience lasted.
@@ -33,10 +36,10 @@ def calibrate(bench: Bench, heads: Heads = DEFAULT, progress: Progress = silent)
     import torch
 
     with torch.inference_mode():
-        return _measured(bench, heads, progress)
+        return _measured(bench, heads, rows, progress)
 
 
-def _measured(bench: Bench, heads: Heads, progress: Progress) -> CalibrateResult:
+def _measured(bench: Bench, heads: Heads, rows: Iterable[int], progress: Progress) -> CalibrateResult:
     device = bench.device
     progress("waiting for a quiet moment", 0.0)
     reading = microbench.Reading(bench)
@@ -54,7 +57,7 @@ def _measured(bench: Bench, heads: Heads, progress: Progress) -> CalibrateResult
         spread[f"matmul {dtype}"] = sample.spread
     gap, sample = microbench.dispatch(bench)
     spread["dispatch"] = sample.spread
-    rows = _missing(Rows((), (), (), spread), bench, heads, progress)
+    found = _missing(Rows((), (), (), spread), bench, heads, rows, progress)
     bandwidth = reading.buffer.nbytes / read.value
     stayed = not moved(bandwidth, reading.bandwidth(), start.bandwidth_bytes_per_s)
     return CalibrateResult(
@@ -70,12 +73,12 @@ def _measured(bench: Bench, heads: Heads, progress: Progress) -> CalibrateResult
         copy_bandwidth_bytes_per_s=copied,
         peak_flops=peaks,
         dispatch_s=gap,
-        linear=rate_of(rows.linear[0]),
-        attention=rate_of(rows.attention[0]),
-        linear_rows=rows.linear,
-        attention_rows=rows.attention,
-        glue_rows=rows.glue,
-        spread=rows.spread,
+        linear=rate_of(found.linear[0]),
+        attention=rate_of(found.attention[0]),
+        linear_rows=found.linear,
+        attention_rows=found.attention,
+        glue_rows=found.glue,
+        spread=found.spread,
         state_before=before,
         state_after=device.state(),
         quiet=start.quiet and stayed and not bench.disturbed,
@@ -87,17 +90,19 @@ def rate_of(row: Rate) -> Rate:
     return Rate(latency_s=row.latency_s, bandwidth_bytes_per_s=row.bandwidth_bytes_per_s)
 
 
-def completed(result: CalibrateResult, bench: Bench, heads: Heads, progress: Progress = silent) -> CalibrateResult:
-    """The result with the constants for these heads and this dtype; measured where they are not in it yet."""
+def completed(
+    result: CalibrateResult, bench: Bench, heads: Heads, rows: Iterable[int], progress: Progress = silent
+) -> CalibrateResult:
+    """The result with the constants for these heads, this dtype and these rows; measured where it lacks them."""
     known = Rows(result.linear_rows, result.glue_rows, result.attention_rows, result.spread)
-    rows = _missing(known, bench, heads, progress)
+    found = _missing(known, bench, heads, rows, progress)
     return result.model_copy(
         update={
             "quiet": result.quiet and not bench.disturbed,
-            "linear_rows": rows.linear,
-            "glue_rows": rows.glue,
-            "attention_rows": rows.attention,
-            "spread": rows.spread,
+            "linear_rows": found.linear,
+            "glue_rows": found.glue,
+            "attention_rows": found.attention,
+            "spread": found.spread,
         }
     )
 
@@ -112,18 +117,19 @@ class Rows:
     spread: dict[str, float]
 
 
-def _missing(known: Rows, bench: Bench, heads: Heads, progress: Progress) -> Rows:
-    """What is known, and what these heads need beyond it."""
+def _missing(known: Rows, bench: Bench, heads: Heads, rows: Iterable[int], progress: Progress) -> Rows:
+    """What is known, and what these heads and rows need beyond it."""
     linear, glue, attention, spread = list(known.linear), known.glue, known.attention, dict(known.spread)
     dtype = heads.dtype
-    if not any(row.dtype == dtype for row in linear):
-        progress(f"products on few rows, {dtype}", 0.25)
+    lacking = sorted(set(rows) - {row.rows for row in linear if row.dtype == dtype})
+    if lacking:
+        progress(f"products, {dtype}", 0.25)
         matrices = microbench.matrix_sets(bench.device, dtype)
-        for index, rows in enumerate(microbench.ROWS):
-            progress(f"products on {rows} rows, {dtype}", 0.3 + 0.05 * index)
-            one, sample = microbench.linear_row(bench, dtype, rows, matrices)
+        for index, count in enumerate(lacking):
+            progress(f"products on {count} rows, {dtype}", 0.3 + 0.4 * index / len(lacking))
+            one, sample = microbench.linear_row(bench, dtype, count, matrices)
             linear.append(one)
-            spread[f"linear {dtype}, {rows} rows"] = sample.spread
+            spread[f"linear {dtype}, {count} rows"] = sample.spread
         del matrices
     if not any((row.dtype, row.qk_norm) == (dtype, heads.qk_norm) for row in glue):
         progress(f"norms and sampler, {dtype}", 0.7)

@@ -7,11 +7,11 @@ constants are calibrated again where they are used, by one factor a term. A GPU 
 from collections.abc import Mapping
 from itertools import product
 
-from kvcalc.answers.constants import attention_at, glue_at
+from kvcalc.answers.constants import attention_at, glue_at, linear_at
 from kvcalc.answers.predict import Drift
 from kvcalc.executor.device import Device
 from kvcalc.executor.loop import Step
-from kvcalc.executor.microbench import ROWS, matrices, products, read_bytes
+from kvcalc.executor.microbench import matrices, products, read_bytes
 from kvcalc.executor.microbench_layer import (
     CACHES,
     GLUE_CONTEXT,
@@ -43,21 +43,19 @@ class Canaries:
         self._attention_s = row.times_s[CACHE]
 
     def steps(self, batch: int) -> dict[str, Step]:
-        """The benchmarks for a batch: those of its number of rows, or of the next smaller that was calibrated."""
-        products_step = products(self._device, _below(ROWS, batch), self._linears, self._heads.dtype)
+        """The benchmarks for a batch."""
+        products_step = products(self._device, batch, self._linears, self._heads.dtype)
         shape = skeleton_shape(*SKELETONS[SIZE], self._heads.qk_norm)
-        rows = _below(SKELETON_ROWS, batch)
-        decoder = skeleton(self._device, self._heads.dtype, shape, rows, GLUE_CONTEXT)
+        decoder = skeleton(self._device, self._heads.dtype, shape, _glue_rows(batch), GLUE_CONTEXT)
         bare = decoder.without("attention", "linears")
         return {**self._attention.steps, "products": products_step, "glue": lambda: decoder.step(bare)}
 
     def drift(self, batch: int, samples: Mapping[str, Sample]) -> Drift:
         """What the windows of `steps` took, over what they took when the device was calibrated."""
         dtype, qk_norm = self._heads.dtype, self._heads.qk_norm
-        rows = _below(ROWS, batch)
-        linear = next(row for row in self._calibration.linear_rows if (row.dtype, row.rows) == (dtype, rows))
+        linear = linear_at(self._calibration, dtype, batch)
         glue = glue_at(self._calibration, dtype, cold=False, qk_norm=qk_norm)
-        case = list(product(range(len(SKELETONS)), SKELETON_ROWS)).index((SIZE, _below(SKELETON_ROWS, batch)))
+        case = list(product(range(len(SKELETONS)), SKELETON_ROWS)).index((SIZE, _glue_rows(batch)))
         return Drift(
             weights=samples["products"].value / len(self._linears) / linear.times_s[SIZE],
             kv=self._attention.seconds(samples) / self._attention_s,
@@ -71,5 +69,6 @@ def measuring_bytes(device: Device) -> int:
     return read_bytes(device) + canaries
 
 
-def _below(known: tuple[int, ...], wanted: int) -> int:
-    return max(one for one in known if one <= wanted)
+def _glue_rows(batch: int) -> int:
+    """The largest number of rows up to a batch that the decoders were calibrated with."""
+    return max(rows for rows in SKELETON_ROWS if rows <= batch)

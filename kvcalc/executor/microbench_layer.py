@@ -22,7 +22,7 @@ CACHES = {"cpu": ((1, 320), (3, 704), (5, 1600), (10, 2880)), "cuda": ((3, 1600)
 KV_HEADS = 4
 # Layers, hidden size, MLP width, vocabulary of decoders whose products and attention are left out.
 SKELETONS = ((2, 768, 2304, 6000), (6, 768, 2304, 20000), (2, 2560, 7680, 50000))
-SKELETON_ROWS = (1, 6, 24, 48)
+SKELETON_ROWS = (1, 6, 40)
 GLUE_CONTEXT = 33  # of sequences whose attention is left out
 PRODUCTS = 4  # of a layer
 

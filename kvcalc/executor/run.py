@@ -134,10 +134,11 @@ def _calibration(bench: Bench, heads: Heads, asked: Asked) -> CalibrateResult:
     def progress(what: str, share: float) -> None:
         asked.progress(what, 0.25 * share)
 
+    rows = {1, *asked.batches}
     kept = None if asked.recalibrate else load_fresh(bench.device)
     if kept is None or moved(kept.read_bandwidth_bytes_per_s, Reading(bench).bandwidth()):
-        return save(calibrate(bench, heads, progress))
-    found = completed(kept, bench, heads, progress)
+        return save(calibrate(bench, heads, rows, progress))
+    found = completed(kept, bench, heads, rows, progress)
     return found if found == kept else save(found)
 
 

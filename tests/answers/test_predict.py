@@ -3,13 +3,15 @@
 import pytest
 
 from kvcalc.answers.calibrated import spec_name, spec_of, toml_of
+from kvcalc.answers.constants import linear_at
 from kvcalc.answers.explain import evaluate
-from kvcalc.answers.predict import cache_bytes, linear_at, predict, trimmed, weight_bytes
+from kvcalc.answers.predict import Drift, Term, cache_bytes, predict, trimmed, weight_bytes
 from kvcalc.catalog.config import read_config
 from kvcalc.catalog.gpus import gpu_from_toml, load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow, Rate
+from kvcalc.reports.run import TermName
 from kvcalc.specs.base import Source
 
 US = 1e-6
@@ -19,7 +21,7 @@ def calibration(kind: str = "cpu", plain: float | None = None) -> CalibrateResul
     def linear(rows: int, latency: float, bandwidth: float) -> LinearRow:
         return LinearRow(
             dtype="bf16", rows=rows, latency_s=latency, bandwidth_bytes_per_s=bandwidth,
-            plain_bandwidth_bytes_per_s=plain, error=0.01,
+            plain_bandwidth_bytes_per_s=plain, times_s=(), error=0.01,
         )  # fmt: skip
 
     glue = {
@@ -27,6 +29,7 @@ def calibration(kind: str = "cpu", plain: float | None = None) -> CalibrateResul
         "qk_norm": False,
         "bandwidth_bytes_per_s": None,
         "sampler_bandwidth_bytes_per_s": None,
+        "times_s": (),
         "error": 0.1,
     }
     return CalibrateResult(
@@ -45,11 +48,11 @@ def calibration(kind: str = "cpu", plain: float | None = None) -> CalibrateResul
         attention_rows=(
             AttentionRow(
                 dtype="bf16", group=4, head_dim=128, page_size=64, latency_s=200 * US, bandwidth_bytes_per_s=5e9,
-                error=0.02,
+                times_s=(), error=0.02,
             ),
             AttentionRow(
                 dtype="bf16", group=3, head_dim=64, page_size=64, latency_s=100 * US, bandwidth_bytes_per_s=4e9,
-                error=0.02,
+                times_s=(), error=0.02,
             ),
         ),
         glue_rows=(
@@ -103,21 +106,30 @@ def test_a_tied_head_is_read_in_its_usual_order() -> None:
     assert terms["weights"].estimate_s.value == pytest.approx(120 * 50 * US + layers / 20e9 + head / 8e9 + glue)
 
 
-@pytest.mark.parametrize(
-    "rows, latency, seconds_per_byte",
-    [(1, 50 * US, 1 / 20e9), (4, 50 * US, 1 / 20e9), (12, 70 * US, 1.5 / 20e9), (24, 130 * US, 3 / 20e9)],
-)
-def test_between_and_beyond_measured_rows_time_goes_straight(
-    rows: int, latency: float, seconds_per_byte: float
-) -> None:
-    row = linear_at(calibration(), "bf16", rows)
-    assert row.latency_s == pytest.approx(latency)
-    assert 1 / row.bandwidth_bytes_per_s == pytest.approx(seconds_per_byte)
+def test_a_device_that_has_drifted_takes_each_term_longer_by_its_own_factor() -> None:
+    model, measured = trimmed(load_model("llama-3-8b"), 2), calibration()
+
+    def terms(drift: Drift | None) -> dict[TermName, Term]:
+        ceilings = spec_of(measured)
+        return predict(
+            model, load_gpu("h100-sxm"), ceilings, measured, batch=8, context=1000, page_size=64, drift=drift
+        )
+
+    before, now = terms(None), terms(Drift(weights=1.5, kv=1.2, overhead=0.5))
+    factors: dict[TermName, float] = {"weights": 1.5, "kv": 1.2, "overhead": 0.5}
+    for name, factor in factors.items():
+        assert now[name].estimate_s.value == pytest.approx(factor * before[name].estimate_s.value)
+        assert evaluate(now[name].figure) == pytest.approx(now[name].estimate_s.value)
+    total = sum(factor * before[name].estimate_s.value for name, factor in factors.items())
+    assert now["step"].estimate_s.value == pytest.approx(total)
+    assert now["step"].bound_s == before["step"].bound_s
 
 
 def test_what_was_not_measured_is_not_guessed() -> None:
-    with pytest.raises(KvcalcError, match="no products in fp16"):
+    with pytest.raises(KvcalcError, match="no products on 1 rows in fp16"):
         linear_at(calibration(), "fp16", 1)
+    with pytest.raises(KvcalcError, match="no products on 3 rows in bf16"):
+        linear_at(calibration(), "bf16", 3)
     model = trimmed(load_model("llama-3-8b"), 1)
     with pytest.raises(KvcalcError, match="no attention"):
         predict(model, load_gpu("h100-sxm"), spec_of(calibration()), calibration(), batch=1, context=64, page_size=16)
