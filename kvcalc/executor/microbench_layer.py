@@ -92,7 +92,7 @@ def attention_bytes(device: Device, heads: Heads, batch: int, context: int) -> f
 class AttentionSteps:
     """A decoder with and without its attention; the difference is what attention takes in a model."""
 
-    WHOLE, WITHOUT = "attention", "no attention"
+    WHOLE, WITHOUT = "small decoder", "small decoder without attention"
 
     def __init__(
         self, device: Device, heads: Heads, batch: int, context: int, stages: int | None, linears: list[Linear],

@@ -101,8 +101,8 @@ def measure_point(bench: Bench, decoder: Decoder, reading: Reading, canaries: Ca
         "no attention": captured(lambda: decoder.step(no_attention), bench.device),
         "bare": captured(lambda: decoder.step(bare), bench.device),
     }
-    if canaries is not None:
-        steps |= canaries.steps(batch)
+    beside = canaries.steps(batch) if canaries is not None else {}
+    assert not beside.keys() & steps.keys()
     best, least = Measured({}, False, None), float("inf")
     for attempt in range(TRIES):
         if attempt > 1 and bench.patience.left <= 0:
@@ -110,7 +110,7 @@ def measure_point(bench: Bench, decoder: Decoder, reading: Reading, canaries: Ca
         start = time.monotonic()
         bench.wait()
         others, before = Others(bench.device), reading.bandwidth()
-        samples = bench.together(steps, tries=1)
+        samples = bench.together({**steps, **beside}, tries=1)
         bandwidths = before, reading.bandwidth()
         share = others.share()
         drift = canaries.drift(batch, samples) if canaries is not None else None
