@@ -109,7 +109,7 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         assumptions=(*model.assumptions, *_assumptions(asked, sheet)),
         sources=(*model.sources, *ceilings.sources.values(), *(sheet.sources.values() if sheet else ())),
         figures=tuple(figures),
-        warnings=tuple(_warnings(result, calibration, memories)),
+        warnings=tuple(_warnings(result, asked, calibration, memories)),
     )
 
 
@@ -242,13 +242,17 @@ def _assumptions(asked: Asked, sheet: GpuSpec | None) -> list[Assumption]:
     return found
 
 
-def _warnings(result: RunResult, calibration: CalibrateResult, memories: list[Memory]) -> list[str]:
+def _warnings(result: RunResult, asked: Asked, calibration: CalibrateResult, memories: list[Memory]) -> list[str]:
     found = []
     if not calibration.quiet:
         found.append("the device was not quiet while it was calibrated: its constants may be off")
     noisy = {(point.batch, point.context) for point in result.points if not point.quiet}
     if noisy:
         found.append(f"not quiet meanwhile: {len(noisy)} of {result.accuracy.points} points (marked *)")
+    cached = [point for point in result.points if point.term == "step" and point.bytes < asked.device.cache_bytes]
+    if cached:
+        size = format_bytes(asked.device.cache_bytes)
+        found.append(f"{len(cached)} points read less than the processor's caches of {size} hold: memory is not all")
     correct = result.correct
     if not correct.passed:
         wrong = f"outputs off by {correct.max_rel_error:.1e}, new keys and values by {correct.written_rel_error:.1e}"
