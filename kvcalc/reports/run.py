@@ -26,7 +26,7 @@ class RunPoint(Frozen):
     resolved: bool  # False: a difference of two steps that is no more than their noise
     bandwidth_bytes_per_s: float | None  # bytes / measured_s; None where nothing is read, or not resolved
     bandwidth_share: float | None  # of the measured read bandwidth
-    quiet: bool  # the device's own bandwidth stayed the same meanwhile
+    quiet: bool  # the device's own bandwidth stayed the same meanwhile, and is what it was at calibration
     full_model_s: float | None = None  # of all layers, where some were cut off: their estimate times `ratio`
 
 
