@@ -27,7 +27,6 @@ from kvcalc.reports.calibrate import CalibrateResult
 
 SIZE = 1  # of the matrices, and of the decoders that are all glue: the middle one
 CACHE = 2  # large enough to stand out from the products between
-PART = 4  # of the caches that calibrating rotates: here everything else comes between, too
 
 
 class Canaries:
@@ -38,8 +37,7 @@ class Canaries:
         row = attention_at(calibration, *heads.shape)
         self._device, self._heads, self._calibration = device, heads, calibration
         self._linears = matrices(device, heads.dtype, SIZE)
-        between = matrices(device, heads.dtype, 0)
-        self._attention = AttentionSteps(device, heads, batch, context, row.stages, between, PART)
+        self._attention = AttentionSteps(device, heads, batch, context, row.stages, self._linears)
         self._attention_s = row.times_s[CACHE]
 
     def steps(self, batch: int) -> dict[str, Step]:
@@ -65,7 +63,7 @@ class Canaries:
 
 def measuring_bytes(device: Device) -> int:
     """Memory that benchmarks hold beside a model: the buffer that is read, and on a CPU matrices and caches."""
-    canaries = 0 if device.is_gpu else 2 * device.rotated_bytes + device.rotated_bytes // PART
+    canaries = 0 if device.is_gpu else 2 * device.rotated_bytes
     return read_bytes(device) + canaries
 
 

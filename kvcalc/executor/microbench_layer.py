@@ -95,16 +95,15 @@ class AttentionSteps:
     WHOLE, WITHOUT = "small decoder", "small decoder without attention"
 
     def __init__(
-        self, device: Device, heads: Heads, batch: int, context: int, stages: int | None, linears: list[Linear],
-        part: int = 1,
+        self, device: Device, heads: Heads, batch: int, context: int, stages: int | None, linears: list[Linear]
     ) -> None:  # fmt: skip
-        """As many layers as it takes to rotate through the caches, or a part of them: a half, a third.
+        """As many layers as it takes to rotate through the caches.
 
         Args:
             linears: matrices for the products between.
         """
         moved = attention_bytes(device, heads, batch, context) + PRODUCTS * linears[0].bytes
-        self.layers = max(2, copies(device, moved) // part)
+        self.layers = copies(device, moved)
         _, hidden, width, vocab = SKELETONS[0]
         windows = (None,) * self.layers
         shape = Shape(hidden, vocab, KV_HEADS * heads.group, KV_HEADS, heads.head_dim, width, windows)
