@@ -27,7 +27,7 @@ from kvcalc.timing.roofline import bound
 # Of the step's estimate: where 80 % of measurements of unseen points fell (docs/explanation/executor.md).
 LOW, HIGH = 0.8, 1.25
 QK_NORM = "self_attn.q_norm.weight"
-SOURCE = "kvcalc calibrate, on this device"
+SOURCE = "small benchmarks on this device"
 
 
 class Term(Frozen):
@@ -38,14 +38,6 @@ class Term(Frozen):
     ceiling_s: float
     estimate_s: Range
     figure: Figure
-
-
-class Drift(Frozen):
-    """How many times as long as at calibration each term takes now."""
-
-    weights: float = 1.0
-    kv: float = 1.0
-    overhead: float = 1.0
 
 
 def trimmed(model: ModelSpec, layers: int | None) -> ModelSpec:
@@ -97,7 +89,6 @@ def predict(
     batch: int,
     context: int,
     page_size: int,
-    drift: Drift | None = None,
 ) -> dict[TermName, Term]:
     """The terms of a step of `batch` sequences of `context` tokens, the token of this step included.
 
@@ -106,7 +97,6 @@ def predict(
         ceilings: the calibration as a spec.
         measured: the calibration, with rows for this model's dtype and heads.
         page_size: tokens of a page.
-        drift: what small benchmarks say of the device now; None: it is as it was.
     """
     operators = decode_step(model, batch=batch, context=context, cache_dtype=model.dtype)
     gemms = tuple(one for one in operators if one.kind == "gemm")
@@ -116,8 +106,6 @@ def predict(
         "kv": _attention(model, measured, batch, context, page_size),
         "overhead": _glue(operators, model, measured, batch, cold=False),
     }
-    if drift is not None:
-        figures = {name: _drifted(figure, getattr(drift, name)) for name, figure in figures.items()}
     seconds = {f"{name}_s": float(figure.value or 0) for name, figure in figures.items()}
     figures["step"] = _figure("weights_s + kv_s + overhead_s", sum(seconds.values()), seconds)
     parts: dict[TermName, tuple[Operator, ...]] = {
@@ -137,11 +125,6 @@ def predict(
         )
         for name, members in parts.items()
     }
-
-
-def _drifted(figure: Figure, drift: float) -> Figure:
-    formula, value = f"({figure.formula}) * drift", float(figure.value or 0) * drift
-    return figure.model_copy(update={"value": value, "formula": formula, "inputs": {**figure.inputs, "drift": drift}})
 
 
 def _range(value: float) -> Range:

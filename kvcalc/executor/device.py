@@ -121,9 +121,9 @@ class Device:
         """Buffers of so many bytes, used in turn, are in no cache when their turn comes again.
 
         Twice the cache does where the cache is a CPU's, whose size may be far more than this machine's share of it;
-        a sixteenth of the memory is the most.
+        a thirty-second part of the memory is the most.
         """
-        return 4 * self.cache_bytes if self.is_gpu else min(2 * self.cache_bytes, self.memory_bytes // 16)
+        return 4 * self.cache_bytes if self.is_gpu else min(2 * self.cache_bytes, self.memory_bytes // 32)
 
     def free_bytes(self) -> int:
         """Memory that is free now."""

@@ -3,6 +3,7 @@
 Each rotates over more buffers than a cache holds, with noise in them.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -111,8 +112,13 @@ def matrix_sets(device: Device, dtype: str) -> list[list[Linear]]:
     """Matrices of each size; last heads in their usual order, where the others are in none such."""
     found = [matrices(device, dtype, size) for size in range(len(MATRICES[device.kind]))]
     if found[-1][0].packed:
-        found.append(_rotated(device, dtype, *HEAD))
+        found.append(head_matrices(device, dtype))
     return found
+
+
+def head_matrices(device: Device, dtype: str) -> list[Linear]:
+    """Heads that are embedding tables too, enough to rotate."""
+    return _rotated(device, dtype, *HEAD)
 
 
 def linear_row(bench: Bench, dtype: str, rows: int, sets: list[list[Linear]]) -> tuple[LinearRow, Sample]:
@@ -121,19 +127,26 @@ def linear_row(bench: Bench, dtype: str, rows: int, sets: list[list[Linear]]) ->
     samples = [
         bench.measure(captured(products(device, rows, linears, dtype), device)).per(len(linears)) for linears in sets
     ]
-    sizes = len(MATRICES[device.kind])
-    times = [sample.value for sample in samples[:sizes]]
-    latency, bandwidth, error = affine([linears[0].bytes for linears in sets[:sizes]], times)
-    row = LinearRow(
+    row = linear_of(dtype, rows, sets, [sample.value for sample in samples], len(MATRICES[device.kind]))
+    return row, max(samples, key=lambda sample: sample.spread)
+
+
+def linear_of(dtype: str, rows: int, sets: Sequence[list[Linear]], times: Sequence[float], sizes: int) -> LinearRow:
+    """Latency and bandwidth from the seconds of one product of each set.
+
+    Args:
+        sizes: how many of the sets are sizes of the usual matrices; a further one are heads.
+    """
+    latency, bandwidth, error = affine([linears[0].bytes for linears in sets[:sizes]], times[:sizes])
+    return LinearRow(
         dtype=dtype,
         rows=rows,
         latency_s=latency,
         bandwidth_bytes_per_s=bandwidth,
-        plain_bandwidth_bytes_per_s=sets[-1][0].bytes / samples[-1].value if len(sets) > sizes else None,
+        plain_bandwidth_bytes_per_s=sets[-1][0].bytes / times[-1] if len(sets) > sizes else None,
         times_s=tuple(times),
         error=error,
     )
-    return row, max(samples, key=lambda sample: sample.spread)
 
 
 def products(device: Device, rows: int, linears: list[Linear], dtype: str) -> Step:

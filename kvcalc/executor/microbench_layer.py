@@ -1,6 +1,6 @@
 """Small benchmarks of what a layer does besides products: attention over pages, and the pieces between."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -68,8 +68,13 @@ def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[Attentio
         times.append(one.seconds(found))
         samples.append(found[AttentionSteps.WHOLE])
         sizes.append(attention_bytes(bench.device, heads, batch, context))
+    return attention_of(heads, stages, sizes, times), max(samples, key=lambda sample: sample.spread)
+
+
+def attention_of(heads: Heads, stages: int | None, sizes: Sequence[float], times: Sequence[float]) -> AttentionRow:
+    """Latency and bandwidth from the seconds that one layer's attention takes to read these bytes."""
     latency, bandwidth, error = affine(sizes, times)
-    row = AttentionRow(
+    return AttentionRow(
         dtype=heads.dtype,
         group=heads.group,
         head_dim=heads.head_dim,
@@ -80,7 +85,6 @@ def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[Attentio
         times_s=tuple(times),
         error=error,
     )
-    return row, max(samples, key=lambda sample: sample.spread)
 
 
 def attention_bytes(device: Device, heads: Heads, batch: int, context: int) -> float:
@@ -107,7 +111,7 @@ class AttentionSteps:
         _, hidden, width, vocab = SKELETONS[0]
         windows = (None,) * self.layers
         shape = Shape(hidden, vocab, KV_HEADS * heads.group, KV_HEADS, heads.head_dim, width, windows)
-        decoder = skeleton(device, heads.dtype, shape, batch, context, heads.page_size, stages)
+        self.decoder = decoder = skeleton(device, heads.dtype, shape, batch, context, heads.page_size, stages)
         stream = Stream(device, heads.dtype, batch, linears)
         whole = streaming(decoder, decoder.model, stream)
         without = streaming(decoder, decoder.without("attention"), stream)
@@ -133,10 +137,8 @@ def glue_rows(bench: Bench, dtype: str, qk_norm: bool) -> tuple[tuple[GlueRow, .
             seconds, sample = _glue(bench, dtype, shape, batch, cold)
             samples.append(sample)
             times.append(seconds)
-            size = torch_dtype(dtype).itemsize
-            moved = batch * (4 * hidden + 2 * shape.q_width + 3 * width) * size  # as counting.operators has it
-            for column, value in zip(columns, (1, layers, layers * moved, batch * vocab * size), strict=True):
-                column.append(float(value))
+            for column, value in zip(columns, glue_columns(dtype, shape, batch), strict=True):
+                column.append(value)
         (step_s, layer_s, per_byte, per_logit), error = fit(columns, times)
         rows.append(
             GlueRow(
@@ -152,6 +154,13 @@ def glue_rows(bench: Bench, dtype: str, qk_norm: bool) -> tuple[tuple[GlueRow, .
             )
         )
     return tuple(rows), max(samples, key=lambda sample: sample.spread)
+
+
+def glue_columns(dtype: str, shape: Shape, batch: int) -> tuple[float, float, float, float]:
+    """What the constants of a GlueRow stand before: steps, layers, bytes of the layers' pieces, bytes of logits."""
+    size = torch_dtype(dtype).itemsize
+    moved = batch * (4 * shape.hidden + 2 * shape.q_width + 3 * shape.width) * size  # as counting.operators has it
+    return 1.0, float(shape.layers), float(shape.layers * moved), float(batch * shape.vocab * size)
 
 
 def skeleton_shape(layers: int, hidden: int, width: int, vocab: int, qk_norm: bool) -> Shape:

@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kvcalc.answers.predict import Drift, Term, cache_bytes, predict, weight_bytes
+from kvcalc.answers.predict import Term, cache_bytes, predict, weight_bytes
+from kvcalc.executor.beside import Beside
 from kvcalc.executor.cache import Cache, windows_of
-from kvcalc.executor.drift import Canaries
 from kvcalc.executor.loop import Decoder, captured
 from kvcalc.executor.microbench import Reading, drawn
 from kvcalc.executor.numerics import Numerics
@@ -34,27 +34,26 @@ class Predictor:
     calibration: CalibrateResult
     page_size: int
 
-    def terms(self, model: ModelSpec, batch: int, context: int, drift: Drift | None = None) -> dict[TermName, Term]:
-        """The prediction of a step."""
+    def terms(self, model: ModelSpec, batch: int, context: int, constants: CalibrateResult) -> dict[TermName, Term]:
+        """The prediction of a step from these constants."""
         return predict(
             model,
             self.sheet,
             self.ceilings,
-            self.calibration,
+            constants,
             batch=batch,
             context=context,
             page_size=self.page_size,
-            drift=drift,
         )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Windows of the three steps, whether the device stayed the same meanwhile, and how far it is from what it was."""
+    """Windows of the three steps, whether the device stayed the same, and its constants meanwhile."""
 
     samples: dict[str, Sample]
     quiet: bool
-    drift: Drift | None
+    constants: CalibrateResult
 
 
 def contexts_of(batch: int, context: int, ragged: bool) -> list[int]:
@@ -86,13 +85,16 @@ def decoder_for(
     return decoder
 
 
-def measure_point(bench: Bench, decoder: Decoder, reading: Reading, canaries: Canaries | None) -> Measured:
+def measure_point(
+    bench: Bench, decoder: Decoder, reading: Reading, calibration: CalibrateResult, beside: Beside | None
+) -> Measured:
     """Whole step, step without attention, and without products too; again while the device is not what it was.
 
     At least once more, then as long as patience lasts; what is kept is the try that was disturbed least.
 
     Args:
-        canaries: benchmarks to run in turn with the steps; None: the device does not drift.
+        calibration: what the device was.
+        beside: benchmarks to run in turn with the steps; None: the constants are those of the calibration.
     """
     batch = decoder.tokens.numel()
     no_attention, bare = decoder.without("attention"), decoder.without("attention", "linears")
@@ -101,25 +103,24 @@ def measure_point(bench: Bench, decoder: Decoder, reading: Reading, canaries: Ca
         "no attention": captured(lambda: decoder.step(no_attention), bench.device),
         "bare": captured(lambda: decoder.step(bare), bench.device),
     }
-    beside = canaries.steps(batch) if canaries is not None else {}
-    assert not beside.keys() & steps.keys()
-    best, least = Measured({}, False, None), float("inf")
+    more = beside.steps(batch) if beside is not None else {}
+    assert not more.keys() & steps.keys()
+    best, least = Measured({}, False, calibration), float("inf")
     for attempt in range(TRIES):
         if attempt > 1 and bench.patience.left <= 0:
             break
         start = time.monotonic()
         bench.wait()
         others, before = Others(bench.device), reading.bandwidth()
-        samples = bench.together({**steps, **beside}, tries=1)
-        bandwidths = before, reading.bandwidth()
+        samples = bench.together({**steps, **more}, tries=1)
+        bandwidths = calibration.read_bandwidth_bytes_per_s, before, reading.bandwidth()
         share = others.share()
-        drift = canaries.drift(batch, samples) if canaries is not None else None
-        slower = drift.weights if drift is not None else 1.0
-        if not moved(*bandwidths) and not moved(1.0, slower) and share <= OTHERS:
-            return Measured(samples, True, drift)
-        strayed = max(bandwidths) / min(bandwidths) * max(slower, 1 / slower) * (1 + share) * worst(samples)
+        constants = beside.constants(batch, samples) if beside is not None else calibration
+        if not moved(*bandwidths) and share <= OTHERS:
+            return Measured(samples, True, constants)
+        strayed = max(bandwidths) / min(bandwidths) * (1 + share) * worst(samples)
         if strayed < least:
-            best, least = Measured(samples, False, drift), strayed
+            best, least = Measured(samples, False, constants), strayed
         bench.patience.left -= time.monotonic() - start
     return best
 
@@ -134,13 +135,13 @@ def compare(measured: Measured, at: Predictor, batch: int, context: int) -> list
     resolved = {"step": True, "weights": weights.resolved, "kv": kv.resolved, "overhead": True}
     spreads = {"step": whole, "weights": no_attention, "kv": whole, "overhead": bare}
     read = at.calibration.read_bandwidth_bytes_per_s
-    drift = measured.drift
+    constants = measured.constants
     full = None
     if at.whole.layers > at.cut.layers:
-        full = at.terms(at.whole, batch, context, drift)["step"].estimate_s.value
-    undrifted = at.terms(at.cut, batch, context)
+        full = at.terms(at.whole, batch, context, constants)["step"].estimate_s.value
+    undrifted = at.terms(at.cut, batch, context, at.calibration)
     found = []
-    for name, term in at.terms(at.cut, batch, context, drift).items():
+    for name, term in at.terms(at.cut, batch, context, constants).items():
         ratio = seconds[name] / term.estimate_s.value
         found.append(
             RunPoint(

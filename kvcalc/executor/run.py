@@ -9,14 +9,14 @@ from kvcalc.answers.constants import attention_at, linear_at
 from kvcalc.answers.predict import cache_bytes, trimmed, weight_bytes
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.errors import KvcalcError
+from kvcalc.executor.beside import Beside, beside_bytes
 from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.calibrate import Progress, calibrate, completed, rate_of, silent
 from kvcalc.executor.checkpoint import load_weights
 from kvcalc.executor.device import Device, torch_dtype
-from kvcalc.executor.drift import Canaries, measuring_bytes
 from kvcalc.executor.generate import generate
 from kvcalc.executor.loop import Decoder
-from kvcalc.executor.microbench import Reading
+from kvcalc.executor.microbench import Reading, read_bytes
 from kvcalc.executor.microbench_layer import Heads
 from kvcalc.executor.model import sampler
 from kvcalc.executor.numerics import Numerics
@@ -71,19 +71,20 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
     shape = shape_of(cut)
     heads = Heads(model.dtype, shape.group, shape.head_dim, asked.page_size, shape.qk_norm)
     heads.check()
-    _check(cut, shape, asked)
+    follows = _check(cut, shape, asked)
     bench = Bench(asked.device, Patience(asked.patience_s))
     with torch.inference_mode():
         calibration = _calibration(bench, heads, asked)
         ceilings, sheet = spec_of(calibration), asked.gpu or _sheet(asked.device)
         at = Predictor(cut, trimmed(model, None), sheet or ceilings, ceilings, calibration, asked.page_size)
+        beside = Beside(asked.device, heads, calibration, tied=cut.tied_embeddings) if follows else None
         asked.progress("weights", 0.25)
         weights, numerics = _weights(shape, model.dtype, asked)
         asked.progress("correctness", 0.3)
         correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics)
         generated = _generate(weights, numerics, asked) if asked.prompts else ()
         todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
-        points, memories, figures = _points(bench, weights, numerics, heads, at, todo, asked)
+        points, memories, figures = _points(bench, weights, numerics, heads, at, beside, todo, asked)
     result = RunResult(
         model=model.name,
         device=asked.device.name,
@@ -106,26 +107,32 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
     return RunReport(
         inputs=_inputs(model, asked),
         result=result,
-        assumptions=(*model.assumptions, *_assumptions(asked, sheet)),
+        assumptions=(*model.assumptions, *_assumptions(asked, sheet, follows)),
         sources=(*model.sources, *ceilings.sources.values(), *(sheet.sources.values() if sheet else ())),
         figures=tuple(figures),
         warnings=tuple(_warnings(result, asked, calibration, memories)),
     )
 
 
-def _check(model: ModelSpec, shape: Shape, asked: Asked) -> None:
+def _check(model: ModelSpec, shape: Shape, asked: Asked) -> bool:
+    """Whether there is room for benchmarks beside the points, too; a GPU does without.
+
+    Raises:
+        KvcalcError: the model itself does not fit, or a prompt is not of its tokens.
+    """
     if any(token >= shape.vocab for prompt in asked.prompts for token in prompt):
         raise KvcalcError(f"--prompt: a token id beyond {shape.vocab - 1}", hint="ids count from 0")
     weights, free = weight_bytes(model), asked.device.free_bytes()
     largest = cache_bytes(model, [max(asked.contexts)] * max(asked.batches), asked.page_size, model.dtype)
-    measuring = measuring_bytes(asked.device)
-    if weights + largest + measuring > ROOM * free:
-        needed = f"{format_bytes(weights)} of weights, {format_bytes(largest)} of cache"
-        needed += f" and {format_bytes(measuring)} to measure with"
+    needed = weights + largest + read_bytes(asked.device)
+    if needed > ROOM * free:
+        what = f"{format_bytes(weights)} of weights, {format_bytes(largest)} of cache"
+        what += f" and {format_bytes(read_bytes(asked.device))} to measure with"
         raise KvcalcError(
-            f"{needed} do not fit in {format_bytes(free)} of free memory",
+            f"{what} do not fit in {format_bytes(free)} of free memory",
             hint="--layers N runs the first N layers; or give a smaller --batch or --context",
         )
+    return not asked.device.is_gpu and needed + beside_bytes(asked.device) <= ROOM * free
 
 
 def _calibration(bench: Bench, heads: Heads, asked: Asked) -> CalibrateResult:
@@ -180,12 +187,12 @@ def _points(
     numerics: Numerics,
     heads: Heads,
     at: Predictor,
+    beside: Beside | None,
     todo: list[tuple[int, int]],
     asked: Asked,
 ) -> tuple[list[RunPoint], list[Memory], list[Figure]]:
     reading = Reading(bench)
     row = attention_at(at.calibration, *heads.shape)
-    canaries = None if bench.device.is_gpu else Canaries(bench.device, heads, at.calibration)
     points: list[RunPoint] = []
     memories: list[Memory] = []
     figures: list[Figure] = []
@@ -194,10 +201,10 @@ def _points(
         contexts = contexts_of(batch, context, asked.ragged)
         bench.patience = Patience(asked.patience_s / len(todo))  # each its own, whatever calibrating has used
         decoder = decoder_for(bench, weights, numerics, contexts, asked.page_size, row.stages)
-        measured = measure_point(bench, decoder, reading, canaries)
+        measured = measure_point(bench, decoder, reading, at.calibration, beside)
         points += compare(measured, at, batch, context)
         memories.append(memory_of(decoder, at, contexts))
-        figures += [term.figure for term in at.terms(at.cut, batch, context, measured.drift).values()]
+        figures += [term.figure for term in at.terms(at.cut, batch, context, measured.constants).values()]
         del decoder  # its cache makes room for the next
     asked.progress("done", 1.0)
     return points, memories, figures
@@ -231,8 +238,11 @@ def _inputs(model: ModelSpec, asked: Asked) -> dict[str, object]:
     }
 
 
-def _assumptions(asked: Asked, sheet: GpuSpec | None) -> list[Assumption]:
+def _assumptions(asked: Asked, sheet: GpuSpec | None, follows: bool) -> list[Assumption]:
     found = []
+    if not follows and not asked.device.is_gpu:
+        why = "too little memory to benchmark beside the points: constants are those of the calibration"
+        found.append(Assumption(name="device", value="as calibrated", why=why))
     if sheet is None:
         why = f"no data sheet of {asked.device.name} is known: bound_s uses the measured rates; --gpu names one"
         found.append(Assumption(name="data sheet", value=None, why=why))

@@ -12,7 +12,7 @@ Step = Callable[[], object]
 WINDOW_S = 0.02  # of repeated calls: long against the clock's own error
 WINDOWS = 7
 LEAST_WINDOWS = 3
-TRY_S = 4.0  # of one try, unless the least windows take longer
+TRY_S = 6.0  # of one try, unless the least windows take longer
 STEADY = 1.2  # 90th over 10th percentile of windows that nothing disturbed
 TRIES = 3
 

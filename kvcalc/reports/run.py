@@ -18,10 +18,10 @@ class RunPoint(Frozen):
     bytes: float  # weights and cache that it has to read
     bound_s: float  # at the data sheet's rates
     ceiling_s: float  # at the measured bandwidth and matrix rate
-    estimate_s: Range  # from the calibrated latencies and bandwidths, times `drift`
+    estimate_s: Range  # from calibrated latencies and bandwidths, as they are beside the point
     measured_s: float
     ratio: float  # measured_s / estimate_s.value
-    drift: float  # how many times as long as at calibration the device takes now, by small benchmarks in turn with it
+    drift: float  # estimate_s.value over what it is with the constants of the calibration
     spread: float  # 90th over 10th percentile of the measured windows
     resolved: bool  # False: a difference of two steps that is no more than their noise
     bandwidth_bytes_per_s: float | None  # bytes / measured_s; None where nothing is read, or not resolved
@@ -62,7 +62,7 @@ class Accuracy(Frozen):
 
     mean_error: float
     worst_error: float
-    undrifted_mean_error: float  # against the estimates as of the calibration, `drift` left out
+    undrifted_mean_error: float  # against estimates with the constants of the calibration
     undrifted_worst_error: float
     points: int
 

@@ -5,13 +5,12 @@ import pytest
 from kvcalc.answers.calibrated import spec_name, spec_of, toml_of
 from kvcalc.answers.constants import linear_at
 from kvcalc.answers.explain import evaluate
-from kvcalc.answers.predict import Drift, Term, cache_bytes, predict, trimmed, weight_bytes
+from kvcalc.answers.predict import cache_bytes, predict, trimmed, weight_bytes
 from kvcalc.catalog.config import read_config
 from kvcalc.catalog.gpus import gpu_from_toml, load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.reports.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow, Rate
-from kvcalc.reports.run import TermName
 from kvcalc.specs.base import Source
 
 US = 1e-6
@@ -104,25 +103,6 @@ def test_a_tied_head_is_read_in_its_usual_order() -> None:
     layers = terms["weights"].bytes - head
     glue = 200 * US + 30 * 150 * US
     assert terms["weights"].estimate_s.value == pytest.approx(120 * 50 * US + layers / 20e9 + head / 8e9 + glue)
-
-
-def test_a_device_that_has_drifted_takes_each_term_longer_by_its_own_factor() -> None:
-    model, measured = trimmed(load_model("llama-3-8b"), 2), calibration()
-
-    def terms(drift: Drift | None) -> dict[TermName, Term]:
-        ceilings = spec_of(measured)
-        return predict(
-            model, load_gpu("h100-sxm"), ceilings, measured, batch=8, context=1000, page_size=64, drift=drift
-        )
-
-    before, now = terms(None), terms(Drift(weights=1.5, kv=1.2, overhead=0.5))
-    factors: dict[TermName, float] = {"weights": 1.5, "kv": 1.2, "overhead": 0.5}
-    for name, factor in factors.items():
-        assert now[name].estimate_s.value == pytest.approx(factor * before[name].estimate_s.value)
-        assert evaluate(now[name].figure) == pytest.approx(now[name].estimate_s.value)
-    total = sum(factor * before[name].estimate_s.value for name, factor in factors.items())
-    assert now["step"].estimate_s.value == pytest.approx(total)
-    assert now["step"].bound_s == before["step"].bound_s
 
 
 def test_what_was_not_measured_is_not_guessed() -> None:

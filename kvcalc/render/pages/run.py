@@ -109,7 +109,7 @@ def _drift(result: RunResult) -> tuple[tuple[str, str, str], ...]:
         (
             "drift since",
             f"{low} ×" if low == high else f"{low} to {high} ×",
-            f"in the estimates, by small benchmarks beside each point; without it they are off by {off}",
+            f"in the estimates, by benchmarks beside each point; as calibrated they are off by {off}",
         ),
     )
 
