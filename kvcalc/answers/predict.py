@@ -24,7 +24,8 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import Attention, ModelSpec
 from kvcalc.timing.roofline import bound
 
-# Of the step's estimate: where 80 % of measurements of unseen points fell (docs/explanation/executor.md).
+# Of an estimate: where all whole steps of the recorded runs and four in five of their terms were measured
+# (docs/explanation/executor.md).
 LOW, HIGH = 0.8, 1.25
 QK_NORM = "self_attn.q_norm.weight"
 SOURCE = "small benchmarks on this device"

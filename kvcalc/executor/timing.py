@@ -11,7 +11,7 @@ from kvcalc.executor.quiet import OTHERS, Others, Patience
 Step = Callable[[], object]
 WINDOW_S = 0.02  # of repeated calls: long against the clock's own error
 WINDOWS = 7
-LEAST_WINDOWS = 3
+LEAST_WINDOWS = 4
 TRY_S = 6.0  # of one try, unless the least windows take longer
 STEADY = 1.2  # 90th over 10th percentile of windows that nothing disturbed
 TRIES = 3
@@ -122,15 +122,17 @@ class Bench:
         """One try. Steps of seconds get fewer windows.
 
         Where several take turns, each is called once before it is timed: a step that follows another finds that one's
-        data in the caches, while in a loop of its own it finds what it has left there itself.
+        data in the caches, while in a loop of its own it finds what it has left there itself. And every other round
+        goes backwards, so that none always follows the same one.
         """
-        times: dict[str, list[float]] = {name: [] for name in steps}
+        names = list(steps)
+        times: dict[str, list[float]] = {name: [] for name in names}
         end = time.monotonic() + TRY_S
         for window in range(windows):
-            for name, step in steps.items():
+            for name in names if window % 2 == 0 else reversed(names):
                 if len(steps) > 1:
-                    step()
-                times[name].append(self._elapsed(step, calls[name]))
+                    steps[name]()
+                times[name].append(self._elapsed(steps[name], calls[name]))
             if window + 1 >= LEAST_WINDOWS and time.monotonic() > end:
                 break
         return {name: Sample(tuple(values)) for name, values in times.items()}
