@@ -262,7 +262,8 @@ def _warnings(result: RunResult, asked: Asked, calibration: CalibrateResult, mem
     cached = [point for point in result.points if point.term == "step" and point.bytes < asked.device.cache_bytes]
     if cached:
         size = format_bytes(asked.device.cache_bytes)
-        found.append(f"{len(cached)} points read less than the processor's caches of {size} hold: memory is not all")
+        some = f"{len(cached)} of {result.accuracy.points} points"
+        found.append(f"{some} read less than the {size} that the caches hold: part of it may not come from memory")
     correct = result.correct
     if not correct.passed:
         wrong = f"outputs off by {correct.max_rel_error:.1e}, new keys and values by {correct.written_rel_error:.1e}"
