@@ -56,3 +56,17 @@ def glue_at(measured: CalibrateResult, dtype: str, *, cold: bool, qk_norm: bool)
     if row is None:
         raise KvcalcError(f"the calibration has no norms for {wanted}", hint="run measures what it lacks")
     return row
+
+
+def glue_seconds(row: GlueRow, layers: float, moved_bytes: float, logit_bytes: float) -> float:
+    """Norms, rotary, gate and sampler of one step.
+
+    Args:
+        row: the constants.
+        layers: of the decoder.
+        moved_bytes: what the pieces of all layers read and write.
+        logit_bytes: of the whole batch.
+    """
+    by_byte = moved_bytes / row.bandwidth_bytes_per_s if row.bandwidth_bytes_per_s else 0.0
+    by_logit = logit_bytes / row.sampler_bandwidth_bytes_per_s if row.sampler_bandwidth_bytes_per_s else 0.0
+    return row.step_s + layers * row.layer_s + by_byte + by_logit

@@ -9,7 +9,7 @@ small benchmarks gave. The counts are those of every other command; nothing here
 
 from collections.abc import Iterable
 
-from kvcalc.answers.constants import attention_at, glue_at, linear_at
+from kvcalc.answers.constants import attention_at, glue_at, glue_seconds, linear_at
 from kvcalc.counting.cache import cache_profile, element_bytes
 from kvcalc.counting.operator import Operator
 from kvcalc.counting.operators import decode_step
@@ -196,15 +196,14 @@ def _glue(
     """Norms, rotary, gate and sampler."""
     normed = any(tensor.name == QK_NORM for group in model.groups for tensor in group.tensors)
     row = glue_at(measured, model.dtype, cold=cold, qk_norm=normed)
+    moved = sum(one.count * float(one.bytes) for one in operators if one.kind in ("elementwise", "embedding"))
+    logits = batch * model.vocab * float(element_bytes(model.dtype))
     inputs = {"step_s": row.step_s, "layers": float(model.layers), "layer_s": row.layer_s}
-    formula, value = "step_s + layers * layer_s", row.step_s + model.layers * row.layer_s
+    formula = "step_s + layers * layer_s"
     if row.bandwidth_bytes_per_s:
-        moved = sum(one.count * float(one.bytes) for one in operators if one.kind in ("elementwise", "embedding"))
         inputs |= {"bytes": moved, "bandwidth_bytes_per_s": row.bandwidth_bytes_per_s}
-        formula, value = formula + " + bytes / bandwidth_bytes_per_s", value + moved / row.bandwidth_bytes_per_s
+        formula += " + bytes / bandwidth_bytes_per_s"
     if row.sampler_bandwidth_bytes_per_s:
-        logits = batch * model.vocab * float(element_bytes(model.dtype))
         inputs |= {"logit_bytes": logits, "sampler_bytes_per_s": row.sampler_bandwidth_bytes_per_s}
         formula += " + logit_bytes / sampler_bytes_per_s"
-        value += logits / row.sampler_bandwidth_bytes_per_s
-    return _figure(formula, value, inputs)
+    return _figure(formula, glue_seconds(row, model.layers, moved, logits), inputs)

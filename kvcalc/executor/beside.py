@@ -6,7 +6,7 @@ bandwidth are taken where they are used. A GPU is not shared, and is taken as it
 
 from collections.abc import Mapping
 
-from kvcalc.answers.constants import attention_at, glue_at
+from kvcalc.answers.constants import attention_at, glue_at, glue_seconds
 from kvcalc.executor.device import Device
 from kvcalc.executor.loop import Step
 from kvcalc.executor.microbench import head_matrices, linear_of, matrices, products
@@ -70,8 +70,8 @@ class Beside:
         stages = attention_at(known, *self._heads.shape).stages
         attention = attention_of(self._heads, stages, self._read, seconds)
         glue = glue_at(known, dtype, cold=False, qk_norm=qk_norm)
-        columns = glue_columns(dtype, self._shape, _glue_rows(batch))
-        slower = samples["glue"].value / _glue_seconds(glue, columns)
+        _, layers, moved, logits = glue_columns(dtype, self._shape, _glue_rows(batch))
+        slower = samples["glue"].value / glue_seconds(glue, layers, moved, logits)
         return known.model_copy(
             update={
                 "linear_rows": (linear, *known.linear_rows),
@@ -93,13 +93,6 @@ def beside_bytes(device: Device) -> int:
 def _glue_rows(batch: int) -> int:
     """The largest number of rows up to a batch that the decoders were calibrated with."""
     return max(rows for rows in SKELETON_ROWS if rows <= batch)
-
-
-def _glue_seconds(row: GlueRow, columns: tuple[float, ...]) -> float:
-    steps, layers, moved, logits = columns
-    by_byte = moved / row.bandwidth_bytes_per_s if row.bandwidth_bytes_per_s else 0.0
-    by_logit = logits / row.sampler_bandwidth_bytes_per_s if row.sampler_bandwidth_bytes_per_s else 0.0
-    return steps * row.step_s + layers * row.layer_s + by_byte + by_logit
 
 
 def _slowed(row: GlueRow, slower: float) -> GlueRow:
