@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kvcalc.catalog.config import read_config
-from kvcalc.catalog.jsonfile import read_json
+from kvcalc.catalog.config.read import read_config
+from kvcalc.catalog.files.jsonfile import read_json
 from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.weights import weight_bytes

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from speculation_points import Plan, plan_of, sibling_acceptance
 
-from kvcalc.answers.speculate_acceptance import fit
-from kvcalc.answers.speculate_round import constants
+from kvcalc.answers.speculate.acceptance import fit
+from kvcalc.answers.speculate.rounds import constants
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.speculative import speculative_speedup, tokens_per_pass
 

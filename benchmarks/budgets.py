@@ -10,11 +10,11 @@ from statistics import median
 from typing import Any
 
 from kvcalc.catalog.gpus import load_gpu
-from kvcalc.engines.memory import budget_of_shape, memory_before_cache
-from kvcalc.engines.memory_budget import MemoryBudget
-from kvcalc.engines.memory_data import constants
-from kvcalc.engines.memory_settings import Observed
-from kvcalc.engines.memory_shape import Encoder, ProfileShape, profile_shape
+from kvcalc.engines.memory.before_cache import budget_of_shape, memory_before_cache
+from kvcalc.engines.memory.budget import MemoryBudget
+from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.settings import Observed
+from kvcalc.engines.memory.shape import Encoder, ProfileShape, profile_shape
 from kvcalc.engines.versions import parse_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment

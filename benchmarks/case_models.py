@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvcalc.catalog.cards import find_card
-from kvcalc.catalog.config import read_config
+from kvcalc.catalog.config.read import read_config
 from kvcalc.catalog.models import load_card
 from kvcalc.counting.cache import element_bytes
 from kvcalc.errors import KvcalcError

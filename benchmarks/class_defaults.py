@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 CATALOG = Path(__file__).parents[1] / "kvcalc" / "catalog"
-TARGET = CATALOG / "families" / "class_defaults.json"
+TARGET = CATALOG / "config" / "families" / "class_defaults.json"
 WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
@@ -24,7 +24,9 @@ def main() -> int:
     import transformers
 
     names = set(named_keys())
-    shaping = re.compile("|".join(tomllib.loads((CATALOG / "families" / "unread.toml").read_text())["shaping"]))
+    shaping = re.compile(
+        "|".join(tomllib.loads((CATALOG / "config" / "families" / "unread.toml").read_text())["shaping"])
+    )
     classes = {}
     common = {field.name for field in dataclasses.fields(transformers.PreTrainedConfig)} - {"tie_word_embeddings"}
     for model_type, config_class in sorted(transformers.CONFIG_MAPPING.items()):

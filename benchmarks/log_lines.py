@@ -6,8 +6,8 @@ The record beside the lines was made by hand. Of its figures, those that stand i
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kvcalc.engines.logs import read_log
-from kvcalc.engines.logs_facts import LogFacts
+from kvcalc.engines.logs.facts import LogFacts
+from kvcalc.engines.logs.read import read_log
 from kvcalc.errors import KvcalcError
 from kvcalc.units import GIB, MIB
 

@@ -27,7 +27,7 @@ from times.points import Point, is_rate, point_of, predict, range_kind
 from times.refit_kernels import fit_all, generic, rounded, sources, write
 from times.setting import Case, kernels_of
 
-from kvcalc.catalog.data import data_dir
+from kvcalc.catalog.files.toml import data_dir
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.kernels import forget_files
 from kvcalc.errors import KvcalcError

@@ -10,15 +10,15 @@ from times.setting import Setting, setting_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.passes import kernel_time
 from kvcalc.answers.question import Question
-from kvcalc.answers.speculate_acceptance import Acceptance, from_lengths
-from kvcalc.answers.speculate_draft import Drafter, Tree, drafter, family_word, method, usual_acceptance
-from kvcalc.answers.speculate_memory import as_served, deploy_draft
-from kvcalc.answers.speculate_round import Overheads, Round, Rounds, tables
+from kvcalc.answers.speculate.acceptance import Acceptance, from_lengths
+from kvcalc.answers.speculate.drafter import Drafter, Tree, drafter, family_word, method, usual_acceptance
+from kvcalc.answers.speculate.memory import as_served, deploy_draft
+from kvcalc.answers.speculate.rounds import Overheads, Round, Rounds, tables
 from kvcalc.counting.arrays import Quantity
-from kvcalc.counting.operator import Step
+from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.workload import Workload
+from kvcalc.specs.load import Workload
 from kvcalc.timing.kernels import smooth_maximum
 from kvcalc.timing.profile import profiles
 from kvcalc.timing.steady import prompts_time

@@ -17,7 +17,7 @@ from kvcalc.cli import flags as shared
 from kvcalc.cli.app import COMMANDS
 from kvcalc.cli.flags import Flag
 from kvcalc.cli.options import Command
-from kvcalc.reports.envelope import RESULTS, result_classes
+from kvcalc.results.envelope import RESULTS, result_classes
 
 # The tables of flags that several commands take, in the order of the page.
 GROUPS = {

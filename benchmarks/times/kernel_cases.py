@@ -7,7 +7,7 @@ import numpy as np
 from times.shapes import FORMATS
 
 from kvcalc.counting.cache import element_bytes
-from kvcalc.counting.operators_matmul import bits_per_weight
+from kvcalc.counting.operators.matmul import bits_per_weight
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.timing.peaks import arithmetic, joining_link
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from times.setting import Setting
 
-from kvcalc.counting.operators import decode_step, prefill_step
+from kvcalc.counting.operators.passes import decode_step, prefill_step
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.estimate import KernelSums, first_token_time, kernel_sums, prefill_time, step_time
 from kvcalc.timing.profile import Profile

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.question import stored_as
 from kvcalc.answers.speed import cost_of, step_time_of
-from kvcalc.answers.unfit import unfit_reason
+from kvcalc.answers.verdict import unfit_reason
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.size import Advice
+from kvcalc.results.size import Advice
 from kvcalc.units import GIB, format_bytes, format_count, format_usd
 
 WORTH_SAYING = 1.05  # a change that gives less is noise

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kvcalc.reports.compare import SHORT
+from kvcalc.results.compare import SHORT
 from kvcalc.specs.base import Assumption
 
 Name = Mapping[str, Any]  # what an answer is told apart by: {"gpu": "l40s", "tp": 2}

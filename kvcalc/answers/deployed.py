@@ -1,9 +1,9 @@
 """A question put on its GPUs: weights, memory, pool and what the pool holds. Every command starts here."""
 
-from datetime import date
 from functools import cached_property
 from typing import NamedTuple
 
+from kvcalc import clock
 from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.catalog.kernels import load_kernels
 from kvcalc.catalog.prices import price_of
@@ -11,8 +11,8 @@ from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.layout import pipeline_stages
 from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes
 from kvcalc.engines.capacity import Capacity, length_of
-from kvcalc.engines.memory import memory_before_cache
-from kvcalc.engines.memory_budget import MemoryBudget
+from kvcalc.engines.memory.before_cache import memory_before_cache
+from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
@@ -178,7 +178,7 @@ class Deployed:
         given = self.deployment.price_usd_per_hour
         if given is None:
             return price_of(self.gpu)
-        today = date.today().isoformat()
+        today = clock.today().isoformat()
         return Price(
             low_usd_per_hour=given, median_usd_per_hour=given, high_usd_per_hour=given, date=today, source="--price"
         )

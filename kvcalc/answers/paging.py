@@ -9,7 +9,7 @@ measured on paged caches, so they have the cost in them already; the bound has n
 
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.speed import point_of
-from kvcalc.reports.paging import Paging
+from kvcalc.results.paging import Paging
 
 SLOWDOWN = (0.20, 0.26)
 KINDS = ("attention", "latent_attention")

@@ -10,12 +10,12 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.lesson import lesson_terms
 from kvcalc.answers.speed import ATTENTION
 from kvcalc.counting.arrays import Quantity, greatest
-from kvcalc.counting.operator import Operator, Step
-from kvcalc.counting.operators import step_operators
+from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.params import total_parameters
+from kvcalc.counting.work import Operator, Step
 from kvcalc.formulas.prefill import mixed_step_bytes, prefill_flops
 from kvcalc.formulas.step import compute_time, memory_time
-from kvcalc.reports.base import Range
+from kvcalc.results.base import Range
 from kvcalc.specs.model import MoeMlp
 from kvcalc.timing.estimate import (
     KernelSums,

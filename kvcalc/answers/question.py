@@ -10,8 +10,8 @@ from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.load import Workload
 from kvcalc.specs.model import ModelSpec
-from kvcalc.specs.workload import Workload
 
 
 class Question(NamedTuple):
@@ -57,11 +57,11 @@ def runs_beyond(name: str, tokens: int, limit: str) -> Assumption:
 def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     """The model with the element type and the quantization that the deployment asks for."""
     if deployment.dtype != "auto":
-        from kvcalc.catalog.quantization_online import redtype
+        from kvcalc.catalog.quantization.online import redtype
 
         model = redtype(model, deployment.dtype)
     if deployment.quantization is not None:
-        from kvcalc.catalog.quantization_online import requantize
+        from kvcalc.catalog.quantization.online import requantize
 
         model = requantize(model, deployment.quantization)
     return model

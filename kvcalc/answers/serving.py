@@ -2,10 +2,10 @@
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.speed import range_of
-from kvcalc.counting.operators import prefill_step
+from kvcalc.counting.operators.passes import prefill_step
 from kvcalc.formulas.cost import usd_per_million_tokens
-from kvcalc.reports.base import Range
-from kvcalc.reports.size import Serving
+from kvcalc.results.base import Range
+from kvcalc.results.size import Serving
 from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.roofline import bound
 from kvcalc.timing.steady import prompts_time, steady_state

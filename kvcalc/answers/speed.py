@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.counting.arrays import Quantity, greatest
-from kvcalc.counting.operator import Operator
-from kvcalc.counting.operators import decode_step
+from kvcalc.counting.operators.passes import decode_step
+from kvcalc.counting.work import Operator
 from kvcalc.formulas import step
 from kvcalc.formulas.cost import usd_per_million_tokens
-from kvcalc.reports.base import Range
-from kvcalc.reports.size import Bound, Estimate
+from kvcalc.results.base import Range
+from kvcalc.results.size import Bound, Estimate
 from kvcalc.specs.base import Assumption
 from kvcalc.timing.estimate import Estimate as StepEstimate
 from kvcalc.timing.estimate import estimate_step

@@ -2,7 +2,7 @@
 
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.memory_budget import MemoryBudget
+from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.units import format_bytes, format_count
 
 

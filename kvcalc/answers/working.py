@@ -6,7 +6,7 @@ from kvcalc.answers.explain import explain
 from kvcalc.answers.speed import Point
 from kvcalc.formulas import matmul, step
 from kvcalc.formulas.cost import usd_per_million_tokens
-from kvcalc.reports.base import Figure
+from kvcalc.results.base import Figure
 
 
 def peak_of(point: Point) -> float:

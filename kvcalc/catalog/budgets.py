@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kvcalc.catalog.data import read_toml
+from kvcalc.catalog.files.toml import read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.budget import SCHEMA, Budget, Entry, Limits
 from kvcalc.specs.checked import first_mistake, flag_of
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.workload import Workload
+from kvcalc.specs.load import Workload
 
 # A Hub id without a revision may mean another model tomorrow.
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z", re.ASCII)

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from kvcalc.catalog.data import data_dir, read_toml
+from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Count, Frozen, Source

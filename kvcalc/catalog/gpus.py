@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kvcalc.catalog.data import data_dir, read_toml
+from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption

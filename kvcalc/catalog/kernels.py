@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kvcalc.catalog.data import data_dir, read_toml
+from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.checked import first_mistake
 from kvcalc.specs.gpu import GpuSpec

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvcalc.catalog.cards import Card, card_names, find_card, missing_card, read_card, spec_of
-from kvcalc.catalog.config import read_config
-from kvcalc.catalog.jsonfile import read_json
+from kvcalc.catalog.config.read import read_config
+from kvcalc.catalog.files.jsonfile import read_json
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
 from kvcalc.specs.model import ModelSpec
 
 if TYPE_CHECKING:
-    from kvcalc.catalog.hub import Repo
-    from kvcalc.catalog.safetensors import Stored
+    from kvcalc.catalog.headers.safetensors import Stored
+    from kvcalc.catalog.hub.fetch import Repo
 
 # owner/name as the Hub allows them, then a file inside the repository or a GGUF quantization, then a revision
 _HUB_ID = (
@@ -95,7 +95,7 @@ def load_path(path: Path) -> ModelSpec:
     if path.is_dir():
         return _load_folder(path)
     if path.suffix == ".gguf":
-        from kvcalc.catalog.gguf import load_gguf
+        from kvcalc.catalog.headers.gguf import load_gguf
 
         return load_gguf(path)
     if path.suffix == ".toml":
@@ -118,7 +118,7 @@ def _load_config(path: Path) -> ModelSpec:
 def _load_folder(folder: Path) -> ModelSpec:
     config = folder / "config.json"
     if config.exists():
-        from kvcalc.catalog.safetensors import read_folder
+        from kvcalc.catalog.headers.safetensors import read_folder
 
         return with_file(_load_config(config), read_folder(folder))
     found = sorted(folder.glob("*.gguf"))
@@ -141,7 +141,7 @@ def load_from_hub(
         file: a .gguf inside the repository.
         quant: the quantization of a GGUF, where the repository has several: "Q4_K_M".
     """
-    from kvcalc.catalog.hub import Repo
+    from kvcalc.catalog.hub.fetch import Repo
 
     repo = Repo(name, revision)
     config = None if file or quant else repo.json("config.json")
@@ -170,7 +170,7 @@ def _hub_gguf(repo: "Repo", file: str | None, quant: str | None) -> ModelSpec:
             f"{repo.name} has {len(shards)} GGUF files: {listed}",
             hint=f"name one: {repo.name}/{shards[0]}, or its quantization: {repo.name}:Q4_K_M",
         )
-    from kvcalc.catalog.gguf import load_hub_gguf
+    from kvcalc.catalog.headers.gguf import load_hub_gguf
 
     return load_hub_gguf(repo, shards[0])
 

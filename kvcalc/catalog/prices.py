@@ -8,8 +8,10 @@ from datetime import date
 from functools import cache
 from typing import Any
 
-from kvcalc.catalog.data import data_dir, read_toml
+from kvcalc import clock
+from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.specs.base import Source
+from kvcalc.specs.dates import first_day
 from kvcalc.specs.gpu import GpuSpec, Price
 
 STALE_DAYS = 90
@@ -57,8 +59,7 @@ def price_age_days(price: Price, today: date | None = None) -> int:
     ...     date(2026, 7, 1))
     30
     """
-    year, month, day = (*map(int, price.date.split("-")), 1, 1)[:3]
-    return ((today or date.today()) - date(year, month, day)).days
+    return ((today or clock.today()) - first_day(price.date)).days
 
 
 def price_warning(price: Price, today: date | None = None) -> str | None:

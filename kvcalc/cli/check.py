@@ -23,7 +23,7 @@ def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
       kvcalc check budget.toml --format md -o "$GITHUB_STEP_SUMMARY"
     """
     output = Output(flags)
-    from kvcalc.answers.check import check
+    from kvcalc.answers.check.answer import check
     from kvcalc.catalog.budgets import read_budget
     from kvcalc.render.pages.check import annotations, page, rows
 

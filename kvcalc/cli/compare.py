@@ -18,7 +18,7 @@ def command(models: ModelsArgument, flags: Flags) -> None:
       kvcalc compare qwen3-8b --gpu l4 --kv-cache-dtype bf16 --kv-cache-dtype fp8
     """
     output = Output(flags)
-    from kvcalc.answers.compare import compare
+    from kvcalc.answers.compare.answer import compare
     from kvcalc.render.pages.compare import page, rows
 
     output.emit(compare(models, flags), "compare", page, rows)

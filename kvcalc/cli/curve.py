@@ -28,7 +28,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
     output = Output(flags, formats=(*FORMATS, "svg", "png"))
     if output.format in ("svg", "png") and output.path is None:
         raise KvcalcError(f"--format {output.format} needs a file", hint="name one with -o; - is stdout")
-    from kvcalc.answers.curve import curve
+    from kvcalc.answers.curve.answer import curve
     from kvcalc.render.pages.curve import page, plot, rows
 
     report = curve(model, {name: flags.pop(name) for name in _SWEPT if name in flags}, flags)

@@ -35,8 +35,8 @@ def command(
     Start-up logs of vLLM, SGLang, TensorRT-LLM and llama.cpp; a refused start is explained.
     """
     output = Output(flags)
-    from kvcalc.answers.diagnose import diagnose
-    from kvcalc.engines.logs import bounded_lines
+    from kvcalc.answers.diagnose.answer import diagnose
+    from kvcalc.engines.logs.read import bounded_lines
     from kvcalc.render.pages.diagnose import page, rows
 
     if model is not None:

@@ -24,7 +24,7 @@ def command(flags: Flags, gpu: GpuArgument = None) -> None:
       kvcalc gpus h100-sxm
     """
     output = Output(flags)
-    from kvcalc.answers.gpus import list_gpus, show_gpu
+    from kvcalc.answers.listing.gpus import list_gpus, show_gpu
     from kvcalc.render.pages import gpus as pages
 
     if gpu is None:

@@ -28,11 +28,11 @@ def command(models: ModelsArgument, flags: Flags) -> None:
       kvcalc kv qwen3-next-80b-a3b --kv-cache-dtype bf16 --kv-cache-dtype fp8
     """
     output = Output(flags)
-    from kvcalc.answers.kv import kv
+    from kvcalc.answers.kv.answer import kv
     from kvcalc.answers.question import ask
     from kvcalc.render.pages.kv import page, rows
     from kvcalc.specs.checked import checked
-    from kvcalc.specs.workload import Workload
+    from kvcalc.specs.load import Workload
 
     contexts = tuple(checked(Workload, {"context": text}).context for text in flags.pop("context", []))
     dtypes = tuple(flags.pop("kv_cache_dtype", []))

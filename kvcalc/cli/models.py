@@ -38,11 +38,11 @@ def command(
     """
     output = Output(flags)
     if new_card is not None:
-        from kvcalc.answers import new_card as cards
+        from kvcalc.answers.listing import card as cards
 
         output.write(cards.new_card(new_card, source, name=model).text)
         return
-    from kvcalc.answers.models import list_models, show_model
+    from kvcalc.answers.listing.models import list_models, show_model
     from kvcalc.answers.question import ask
     from kvcalc.render.pages import models as pages
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvcalc.errors import KvcalcError
 from kvcalc.render.page import Page
-from kvcalc.reports.base import Report
+from kvcalc.results.base import Report
 
 FORMATS = ("table", "json", "csv", "md", "github")
 

@@ -46,7 +46,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
       kvcalc prefill llama-3-8b --gpu h100-sxm --isl 2048 --engine ideal
     """
     output = Output(flags)
-    from kvcalc.answers.prefill import PrefillSettings, prefill
+    from kvcalc.answers.prefill.answer import PrefillSettings, prefill
     from kvcalc.answers.question import ask
     from kvcalc.render.pages.prefill import page, rows
     from kvcalc.specs.checked import checked

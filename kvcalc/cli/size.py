@@ -39,7 +39,7 @@ def command(
 
 
 def _one(question: "Question", output: Output) -> bool:
-    from kvcalc.answers.size import size
+    from kvcalc.answers.size.answer import size
     from kvcalc.render.pages.size import page, rows
 
     report = size(question, with_working=output.explain)
@@ -48,7 +48,7 @@ def _one(question: "Question", output: Output) -> bool:
 
 
 def _every(question: "Question", output: Output) -> bool:
-    from kvcalc.answers.ranking import rank
+    from kvcalc.answers.size.ranking import rank
     from kvcalc.render.pages.ranking import page, rows
 
     report = rank(question, with_working=output.explain)

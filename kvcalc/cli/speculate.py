@@ -41,7 +41,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
     """
     output = Output(flags)
     from kvcalc.answers.question import ask
-    from kvcalc.answers.speculate import SpeculateSettings, speculate
+    from kvcalc.answers.speculate.answer import SpeculateSettings, speculate
     from kvcalc.render.pages.speculate import page, rows
     from kvcalc.specs.checked import checked
 

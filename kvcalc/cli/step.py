@@ -32,14 +32,14 @@ def command(
     """
     output = Output(flags)
     from kvcalc.answers.question import ask
-    from kvcalc.answers.step import step
+    from kvcalc.answers.step.answer import step
     from kvcalc.render.pages.step import page, rows
 
     question = ask(model, flags)
     if tokens_per_step is None:
         output.emit(step(question, with_working=output.explain), "step", page, rows)
         return
-    from kvcalc.answers.step_tokens import step_of_tokens
+    from kvcalc.answers.step.tokens import step_of_tokens
     from kvcalc.units import parse_tokens
 
     output.emit(step_of_tokens(question, parse_tokens(tokens_per_step, "--tokens-per-step")), "step", page, rows)

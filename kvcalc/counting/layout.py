@@ -7,8 +7,8 @@ parallelism deals whole experts to the ranks of all replicas; pipeline paralleli
 
 from typing import NamedTuple
 
-from kvcalc.counting.expert_kernels import USUAL, ExpertKernels, kept_bytes, padded_shape
 from kvcalc.counting.layout_check import check_layout
+from kvcalc.counting.operators.experts import USUAL, ExpertKernels, kept_bytes, padded_shape
 from kvcalc.counting.rounding import VOCAB_MULTIPLE, ceil_div, round_up
 from kvcalc.counting.weights import matrix_bytes
 from kvcalc.specs.deployment import Layout

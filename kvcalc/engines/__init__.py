@@ -8,9 +8,9 @@ from kvcalc.counting.weights import mtp_weight_bytes, stored_bytes, weight_bytes
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.dtypes import cache_dtype as asked_cache_dtype
 from kvcalc.engines.dtypes import engine_dtype
-from kvcalc.engines.memory_loaded import expert_kernels, loaded_weight_extra
+from kvcalc.engines.memory.loaded import expert_kernels, loaded_weight_extra
+from kvcalc.engines.memory.weight_blocks import check_weight_blocks
 from kvcalc.engines.versions import check_version
-from kvcalc.engines.weight_blocks import check_weight_blocks
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment, Layout
 from kvcalc.specs.gpu import GpuSpec
@@ -32,7 +32,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
             hint="leave --decode-context-parallel-size out, or use --engine vllm or ideal",
         )
     stages = pipeline_stages(model, deployment.pipeline_parallel_size)
-    rules = import_module(f"kvcalc.engines.{deployment.engine}")  # one engine's, not all
+    rules = import_module(f"kvcalc.engines.{deployment.engine}.capacity")  # one engine's, not all
     held: Capacity = rules.capacity(model, deployment, pool_bytes, stages)
     return held
 
@@ -40,7 +40,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
 def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
     """The cache's element type under this engine: as asked, else as the checkpoint says, else as the engine does."""
     if deployment.engine == "vllm":
-        from kvcalc.engines import vllm
+        from kvcalc.engines.vllm import capacity as vllm
 
         return vllm.planned_dtype(model, deployment)
     if deployment.engine == "llamacpp" and deployment.kv_cache_dtype == "auto":
@@ -59,7 +59,7 @@ def loaded_weight_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec |
         return _even_share(model, layout)
     drafts = deployment.num_speculative_tokens > 0
     if deployment.engine == "llamacpp":
-        from kvcalc.engines import llamacpp
+        from kvcalc.engines.llamacpp import capacity as llamacpp
 
         return llamacpp.offloaded_bytes(model, layout)
     check_layout(model, layout)

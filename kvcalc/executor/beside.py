@@ -6,7 +6,7 @@ bandwidth are taken where they are used. A GPU is not shared, and is taken as it
 
 from collections.abc import Mapping
 
-from kvcalc.answers.constants import attention_at, glue_at, glue_seconds
+from kvcalc.answers.device.constants import attention_at, glue_at, glue_seconds
 from kvcalc.executor.device import Device
 from kvcalc.executor.loop import Step
 from kvcalc.executor.microbench import head_matrices, linear_of, matrices, products
@@ -25,7 +25,7 @@ from kvcalc.executor.microbench_layer import (
 from kvcalc.executor.shape import Shape
 from kvcalc.executor.skeleton import skeleton
 from kvcalc.executor.timing import Sample
-from kvcalc.reports.calibrate import CalibrateResult, GlueRow
+from kvcalc.results.calibrate import CalibrateResult, GlueRow
 
 ENDS = (0, -1)  # the smallest and the largest of the calibration's matrices and caches: latency and bandwidth
 SKELETON = 1  # of the decoders that are all glue: the middle one

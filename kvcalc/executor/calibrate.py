@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from kvcalc.answers.calibrated import spec_of
-from kvcalc.answers.constants import find_attention
+from kvcalc import clock
+from kvcalc.answers.device.calibration import spec_of
+from kvcalc.answers.device.constants import find_attention
 from kvcalc.executor import microbench
 from kvcalc.executor.device import DTYPES
 from kvcalc.executor.microbench_layer import Heads, attention_row, glue_rows
 from kvcalc.executor.quiet import moved, wait_until_quiet
 from kvcalc.executor.timing import STEADY, Bench
-from kvcalc.reports.calibrate import AttentionRow, CalibrateReport, CalibrateResult, GlueRow, LinearRow, Rate
+from kvcalc.results.calibrate import AttentionRow, CalibrateReport, CalibrateResult, GlueRow, LinearRow, Rate
 
 Progress = Callable[[str, float], None]  # what is done now, and the share of the whole that is done
 DEFAULT = Heads("bf16", 4, 128, 64)
@@ -63,7 +63,7 @@ def _measured(bench: Bench, heads: Heads, rows: Iterable[int], progress: Progres
     return CalibrateResult(
         device=device.name,
         kind=device.kind,
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        date=clock.now().isoformat(timespec="seconds"),
         versions=device.versions(),
         memory_bytes=device.memory_bytes,
         compute_capability=device.compute_capability,

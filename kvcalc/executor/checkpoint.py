@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvcalc.catalog.jsonfile import read_json
+from kvcalc.catalog.files.jsonfile import read_json
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.linear import Linear
 from kvcalc.executor.numerics import Numerics, numerics_of

@@ -13,7 +13,7 @@ from kvcalc.executor.linear import Linear
 from kvcalc.executor.loop import Step, captured
 from kvcalc.executor.noise import Noise
 from kvcalc.executor.timing import Bench, Sample
-from kvcalc.reports.calibrate import LinearRow
+from kvcalc.results.calibrate import LinearRow
 from kvcalc.units import MIB
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from kvcalc.executor.pages import check_page_size
 from kvcalc.executor.shape import Shape
 from kvcalc.executor.skeleton import skeleton, streaming
 from kvcalc.executor.timing import Bench, Sample
-from kvcalc.reports.calibrate import AttentionRow, GlueRow
+from kvcalc.results.calibrate import AttentionRow, GlueRow
 
 # Batches and contexts of attention; KV heads of each sequence.
 CACHES = {"cpu": ((1, 320), (3, 704), (5, 1600), (10, 2880)), "cuda": ((3, 1600), (12, 3520), (24, 6720), (80, 6720))}

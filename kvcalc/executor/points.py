@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kvcalc.answers.predict import Term, cache_bytes, predict, weight_bytes
+from kvcalc.answers.device.prediction import Term, cache_bytes, predict, weight_bytes
 from kvcalc.executor.beside import Beside
 from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.loop import Decoder, captured
@@ -15,8 +15,8 @@ from kvcalc.executor.pages import pages_held
 from kvcalc.executor.quiet import OTHERS, Others, moved
 from kvcalc.executor.timing import Bench, Sample, worst
 from kvcalc.executor.weights import Weights
-from kvcalc.reports.calibrate import CalibrateResult
-from kvcalc.reports.run import Memory, RunPoint, TermName
+from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.results.run import Memory, RunPoint, TermName
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 

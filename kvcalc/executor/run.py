@@ -4,9 +4,9 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvcalc.answers.calibrated import spec_of
-from kvcalc.answers.constants import attention_at, linear_at
-from kvcalc.answers.predict import cache_bytes, trimmed, weight_bytes
+from kvcalc.answers.device.calibration import spec_of
+from kvcalc.answers.device.constants import attention_at, linear_at
+from kvcalc.answers.device.prediction import cache_bytes, trimmed, weight_bytes
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.beside import Beside, beside_bytes
@@ -28,9 +28,9 @@ from kvcalc.executor.store import load_fresh, save
 from kvcalc.executor.timing import Bench
 from kvcalc.executor.verify import verify
 from kvcalc.executor.weights import Weights, random_weights
-from kvcalc.reports.base import Figure
-from kvcalc.reports.calibrate import CalibrateResult
-from kvcalc.reports.run import Accuracy, Generated, Memory, RunPoint, RunReport, RunResult
+from kvcalc.results.base import Figure
+from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.results.run import Accuracy, Generated, Memory, RunPoint, RunReport, RunResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec

@@ -1,15 +1,16 @@
 """Where calibrations are kept between commands, and whether one still holds."""
 
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from kvcalc.answers.calibrated import spec_name, spec_of, toml_of
+from kvcalc import clock
+from kvcalc.answers.device.calibration import spec_name, spec_of, toml_of
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.device import Device
-from kvcalc.reports.calibrate import CalibrateResult
+from kvcalc.results.calibrate import CalibrateResult
 
 FRESH = timedelta(hours=12)
 
@@ -41,7 +42,7 @@ def load_fresh(device: Device) -> CalibrateResult | None:
     path = folder() / f"{spec_name(device.name)}.json"
     try:
         result = CalibrateResult.model_validate_json(path.read_bytes())
-        age = datetime.now(UTC) - datetime.fromisoformat(result.date)
+        age = clock.now() - datetime.fromisoformat(result.date)
     except (OSError, ValidationError, ValueError, TypeError):
         return None
     same = (result.device, result.kind, result.versions) == (device.name, device.kind, device.versions())

@@ -15,7 +15,7 @@ from kvcalc.executor.numerics import Numerics, frequencies
 from kvcalc.executor.pages import Sequence
 from kvcalc.executor.shape import Shape
 from kvcalc.executor.weights import Layer, Weights
-from kvcalc.reports.run import Correct
+from kvcalc.results.run import Correct
 
 if TYPE_CHECKING:
     import torch

@@ -1,7 +1,7 @@
 """The working behind a page's figures: formula, values, source."""
 
 from kvcalc.render.page import Page, Text, sources
-from kvcalc.reports.base import Figure, Report
+from kvcalc.results.base import Figure, Report
 
 
 def with_working(page: Page, report: Report) -> Page:

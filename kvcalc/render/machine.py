@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from kvcalc import __version__
-from kvcalc.reports.base import Report
+from kvcalc.results.base import Report
 
 
 def to_json(report: Report, command: str, explain: bool = False) -> str:

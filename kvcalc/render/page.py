@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kvcalc.reports.base import Report
+from kvcalc.results.base import Report
 
 
 class Table(NamedTuple):

@@ -1,6 +1,6 @@
 """The answer to `kvcalc calibrate`: what a device does, measured by small benchmarks, and how steady it was."""
 
-from kvcalc.reports.base import Report
+from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen
 
 

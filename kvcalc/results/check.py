@@ -1,7 +1,7 @@
 """The answer to `kvcalc check`: do the deployments still meet their limits."""
 
-from kvcalc.reports.base import Report
-from kvcalc.reports.size import Advice
+from kvcalc.results.base import Report
+from kvcalc.results.size import Advice
 from kvcalc.specs.base import Frozen
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kvcalc.reports.base import Report
-from kvcalc.reports.size import SizeResult
+from kvcalc.results.base import Report
+from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Frozen
 
 # Long flags as people say them.

@@ -1,6 +1,6 @@
 """The answer to `kvcalc curve`: throughput against speed per user."""
 
-from kvcalc.reports.base import Range, Report
+from kvcalc.results.base import Range, Report
 from kvcalc.specs.base import Frozen
 
 

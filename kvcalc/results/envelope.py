@@ -1,6 +1,6 @@
 """The JSON that every command prints, and its schema, generated from the report classes.
 
-`python -m kvcalc.reports.envelope DIRECTORY` writes one file a command; the package ships them in `kvcalc/schemas/`.
+`python -m kvcalc.results.envelope DIRECTORY` writes one file a command; the package ships them in `kvcalc/schemas/`.
 """
 
 import json
@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from kvcalc.reports.base import Figure
+from kvcalc.results.base import Figure
 from kvcalc.specs.base import Assumption, Source
 
-# command → the result classes that its report may carry, each in its module of `kvcalc.reports`
+# command → the result classes that its report may carry, each in its module of `kvcalc.results`
 RESULTS = {
     "size": ("size.SizeResult", "ranking.RankingResult"),
     "kv": ("kv.KvResult",),
@@ -34,7 +34,7 @@ RESULTS = {
 def result_classes(command: str) -> list[type[BaseModel]]:
     """The classes that a command's `result` may have."""
     homes = (name.split(".") for name in RESULTS[command])
-    return [getattr(import_module(f"kvcalc.reports.{module}"), name) for module, name in homes]
+    return [getattr(import_module(f"kvcalc.results.{module}"), name) for module, name in homes]
 
 
 def schema_of(command: str) -> dict[str, Any]:

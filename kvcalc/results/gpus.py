@@ -1,6 +1,6 @@
 """The answers to `kvcalc gpus` (the catalog as a list) and `kvcalc gpus GPU` (every number, with its source)."""
 
-from kvcalc.reports.base import Report
+from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen, Source
 from kvcalc.specs.gpu import GpuSpec
 

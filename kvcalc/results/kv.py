@@ -1,6 +1,6 @@
 """The answer to `kvcalc kv`: what one token and one sequence of cache cost."""
 
-from kvcalc.reports.base import Report
+from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen
 
 

@@ -1,6 +1,6 @@
 """The answers to `kvcalc models` (the cards) and `kvcalc models MODEL` (what one model is made of)."""
 
-from kvcalc.reports.base import Report
+from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen
 
 

@@ -5,7 +5,7 @@ A time that is named neither bound nor estimate is the bound's with `--engine id
 
 from typing import Literal
 
-from kvcalc.reports.base import Range, Report
+from kvcalc.results.base import Range, Report
 from kvcalc.specs.base import Frozen
 
 

@@ -1,7 +1,7 @@
 """The answer to `kvcalc size` without a GPU: every GPU, ranked."""
 
-from kvcalc.reports.base import Report
-from kvcalc.reports.size import SizeResult
+from kvcalc.results.base import Report
+from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Frozen
 
 

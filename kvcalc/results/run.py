@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from kvcalc.reports.base import Range, Report
-from kvcalc.reports.calibrate import Rate
+from kvcalc.results.base import Range, Report
+from kvcalc.results.calibrate import Rate
 from kvcalc.specs.base import Frozen
 
 TermName = Literal["step", "weights", "kv", "overhead"]

@@ -3,7 +3,7 @@
 A time that is named neither bound nor estimate is the bound's with `--engine ideal`, else the estimate's value.
 """
 
-from kvcalc.reports.base import Report
+from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen
 
 

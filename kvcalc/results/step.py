@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from kvcalc.reports.base import Range, Report
-from kvcalc.reports.paging import Paging
+from kvcalc.results.base import Range, Report
+from kvcalc.results.paging import Paging
 from kvcalc.specs.base import Frozen
 
 

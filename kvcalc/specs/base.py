@@ -1,6 +1,6 @@
 """What every spec shares: frozen, strict about unknown keys, and with sources."""
 
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,6 +9,18 @@ class Frozen(BaseModel):
     """A value: compared by content, never changed after it is made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+Value = TypeVar("Value", bound=Frozen)
+
+
+def replace(value: Value, **changes: Any) -> Value:
+    """The same value with some fields changed.
+
+    >>> replace(Assumption(name="price", value=2, why="given"), value=3).value
+    3
+    """
+    return value.model_copy(update=changes)
 
 
 class Source(Frozen):

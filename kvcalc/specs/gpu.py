@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from kvcalc.specs.base import Assumption, Frozen, Positive, Source
+from kvcalc.specs.dates import PartialDate
 from kvcalc.specs.formats import ELEMENT_BITS
 from kvcalc.specs.kernels import Kernels
 
@@ -32,7 +33,7 @@ class Price(Frozen):
     low_usd_per_hour: Usd
     median_usd_per_hour: Usd
     high_usd_per_hour: Usd
-    date: str = Field(pattern=r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d))?)?$")
+    date: PartialDate
     source: str
     sellers: Positive = 1  # how many the range is over
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity
-from kvcalc.counting.operator import Operator
+from kvcalc.counting.work import Operator
 from kvcalc.specs.base import Assumption
 from kvcalc.timing.price import Machine, operator_time
 from kvcalc.timing.profile import Profile

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from kvcalc.counting.arrays import Quantity, least
-from kvcalc.counting.operator import Operator
+from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import (

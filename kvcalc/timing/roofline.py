@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest
-from kvcalc.counting.operator import Operator
+from kvcalc.counting.work import Operator
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.timing.peaks import arithmetic, joining_link
 
@@ -47,7 +47,7 @@ def bound(operators: Iterable[Operator], gpu: GpuSpec) -> Bound:
     The embedding table is not read, idle towers are not in the list, and experts count as those that uniform routing
     wakes. (`--engine ideal` counts every parameter instead, with the formulas of `formulas.step`.)
 
-    >>> from kvcalc.counting.operator import Operator
+    >>> from kvcalc.counting.work import Operator
     >>> from kvcalc.catalog.gpus import load_gpu
     >>> reading = Operator("weights", "gemm", 1, flops=0, weight_bytes=3.35e9)
     >>> bound([reading], load_gpu("h100-sxm")).time_s

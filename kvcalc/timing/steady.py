@@ -15,7 +15,7 @@ from math import ceil
 from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, least
-from kvcalc.counting.operators import decode_step, mixed_step, prefill_step
+from kvcalc.counting.operators.passes import decode_step, mixed_step, prefill_step
 from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
 from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.estimate import (

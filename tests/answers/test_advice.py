@@ -5,7 +5,7 @@ import pytest
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import ask
-from kvcalc.answers.size import size
+from kvcalc.answers.size.answer import size
 
 
 def advised(model: str, **flags: object) -> dict[str, tuple[str, str]]:

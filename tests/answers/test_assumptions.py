@@ -5,8 +5,8 @@ import json
 import pytest
 
 from kvcalc.answers.question import ask
-from kvcalc.answers.size import size
-from kvcalc.answers.step import step
+from kvcalc.answers.size.answer import size
+from kvcalc.answers.step.answer import step
 from kvcalc.cli.app import run
 
 

@@ -6,7 +6,7 @@ from kvcalc.answers.explain import evaluate, explain
 from kvcalc.formulas.matmul import matmul_threshold_rows
 from kvcalc.formulas.prefill import free_chunk_tokens
 from kvcalc.formulas.speculative import tokens_per_pass
-from kvcalc.reports.base import Figure
+from kvcalc.results.base import Figure
 
 
 def figure(formula: str, **inputs: float) -> Figure:

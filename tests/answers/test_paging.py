@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import ask
-from kvcalc.reports.paging import Paging
+from kvcalc.results.paging import Paging
 
 
 def run(model: str = "llama-3-8b", **flags: object) -> Paging | None:

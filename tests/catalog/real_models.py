@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from kvcalc.catalog.config import read_config
+from kvcalc.catalog.config.read import read_config
 from kvcalc.specs.base import Source
 from kvcalc.specs.model import ModelSpec
 

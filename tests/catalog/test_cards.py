@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kvcalc.catalog.cards import card_names, find_card, read_card
-from kvcalc.catalog.data import data_dir
+from kvcalc.catalog.files.toml import data_dir
 from kvcalc.errors import KvcalcError
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvcalc.catalog import gpus
-from kvcalc.catalog.data import LARGEST_TOML
+from kvcalc.catalog.files.toml import LARGEST_TOML
 from kvcalc.catalog.gpus import gpu_from_toml, gpu_names, load_gpu, spelling
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec

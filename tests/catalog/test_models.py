@@ -12,8 +12,7 @@ from kvcalc.catalog.models import load_model
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.weights import mtp_weight_bytes, weight_bytes
 from kvcalc.errors import KvcalcError
-
-from .hub_server import safetensors_file
+from tests.catalog.hub_server import safetensors_file
 
 CONFIG = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,

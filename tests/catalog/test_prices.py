@@ -1,6 +1,6 @@
 """List prices: ranges in order, dated, and old ones said to be old."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -64,3 +64,24 @@ def test_older_than_90_days_is_said(day: date, warned: bool) -> None:
 @pytest.mark.parametrize("text, days", [("2026", 364), ("2026-12", 30), ("2026-12-31", 0)])
 def test_a_vague_date_counts_from_its_first_day(text: str, days: int) -> None:
     assert price_age_days(MINE.model_copy(update={"date": text}), date(2026, 12, 31)) == days
+
+
+def test_a_price_can_be_given_on_every_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four years of days: 0.1 refused the 30th and the 31st."""
+    from kvcalc.answers.deployed import Deployed
+    from kvcalc.answers.question import ask
+
+    question = ask("llama-3-8b", {"gpu": "h100-sxm", "price_usd_per_hour": "2.50"})
+    days = [date(2024, 1, 1) + timedelta(days=n) for n in range(4 * 365 + 1)]
+    assert date(2024, 2, 29) in days
+    for day in days:
+        monkeypatch.setattr("kvcalc.clock.today", lambda day=day: day)
+        price = Deployed(question).price
+        assert price is not None
+        assert (price.date, price_age_days(price)) == (day.isoformat(), 0)
+
+
+@pytest.mark.parametrize("text", ["2026-13", "2026-02-30", "26-01-01", "2026-1-1", "yesterday", "2026-01-01-01", ""])
+def test_what_is_no_date_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="date"):
+        Price(**{**dict(MINE), "date": text})

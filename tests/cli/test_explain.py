@@ -3,7 +3,7 @@
 import pytest
 
 from kvcalc.answers.explain import evaluate
-from kvcalc.reports.base import Figure
+from kvcalc.results.base import Figure
 from tests.cli.conftest import Cli
 
 LINES = [

@@ -145,7 +145,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 def test_interruption_exits_with_130() -> None:
     script = (
-        "import sys, time, kvcalc.answers.kv as kv\n"
+        "import sys, time, kvcalc.answers.kv.answer as kv\n"
         "def wait(*a, **k):\n    print('waiting', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
         "kv.kv = wait\n"
         "from kvcalc.cli.app import run\n"

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.expert_kernels import USUAL, padded_shape
 from kvcalc.counting.layout import leaves_node, local_tensor, pipeline_stages, rank_weights
+from kvcalc.counting.operators.experts import USUAL, padded_shape
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.engines import loaded_weight_bytes
 from kvcalc.specs.deployment import Deployment, Layout

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operator import Operator
-from kvcalc.counting.operators import decode_step, mixed_step, prefill_step
-from kvcalc.counting.operators_attention import attended
+from kvcalc.counting.operators.attention import attended
+from kvcalc.counting.operators.passes import decode_step, mixed_step, prefill_step
+from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout
 
@@ -188,7 +188,8 @@ def test_arrays_give_what_numbers_give(name: str) -> None:
 
 def test_a_step_of_numbers_needs_no_numpy() -> None:
     code = (
-        "import sys; from kvcalc.catalog.models import load_model; from kvcalc.counting.operators import decode_step;"
+        "import sys; from kvcalc.catalog.models import load_model;"
+        "from kvcalc.counting.operators.passes import decode_step;"
         "decode_step(load_model('gpt-oss-120b'), batch=8, context=2048); print('numpy' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

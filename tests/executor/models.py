@@ -1,6 +1,6 @@
 """Small models that every test here can afford."""
 
-from kvcalc.catalog.config import read_config
+from kvcalc.catalog.config.read import read_config
 from kvcalc.specs.base import Source
 from kvcalc.specs.model import ModelSpec
 

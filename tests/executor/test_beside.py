@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kvcalc.answers.constants import attention_at, glue_at, linear_at
+from kvcalc.answers.device.constants import attention_at, glue_at, linear_at
 from kvcalc.executor import beside as besides
 from kvcalc.executor import device as devices
 from kvcalc.executor import microbench, microbench_layer
@@ -15,7 +15,7 @@ from kvcalc.executor.microbench_layer import Heads
 from kvcalc.executor.points import measure_point
 from kvcalc.executor.quiet import Others, Patience
 from kvcalc.executor.timing import Bench, Sample
-from kvcalc.reports.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow
+from kvcalc.results.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow
 from kvcalc.units import KIB, MIB
 
 CPU = Device("cpu")

@@ -20,9 +20,9 @@ from kvcalc.executor import microbench, microbench_layer, points, timing
 from kvcalc.executor import run as running
 from kvcalc.executor.device import Device, open_device
 from kvcalc.executor.store import load_fresh
-from kvcalc.reports.base import Figure
-from kvcalc.reports.calibrate import CalibrateResult
-from kvcalc.reports.envelope import schema_of
+from kvcalc.results.base import Figure
+from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.results.envelope import schema_of
 
 Cli = Callable[[str], tuple[int, str, str]]
 

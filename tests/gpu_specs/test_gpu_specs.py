@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kvcalc.answers.gpus import show_gpu
+from kvcalc.answers.listing.gpus import show_gpu
 from kvcalc.catalog.gpus import all_gpus, gpu_names, load_gpu
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GB, GIB, MIB

@@ -2,7 +2,7 @@
 
 from kvcalc.render.explain import with_working
 from kvcalc.render.page import Page, Text, assumed
-from kvcalc.reports.base import Figure, Report
+from kvcalc.results.base import Figure, Report
 from kvcalc.specs.base import Assumption, Source
 
 FIGURE = Figure(

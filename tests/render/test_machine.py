@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.render.machine import to_csv, to_json
-from kvcalc.reports.base import Figure, Report
+from kvcalc.results.base import Figure, Report
 from kvcalc.specs.base import Assumption
 
 FIGURE = Figure(name="a", value=6, unit="bytes", formula="2 * x", inputs={"x": 3}, source="arithmetic")

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 import kvcalc
-from kvcalc.reports.envelope import RESULTS, schema_of, text_of
+from kvcalc.results.envelope import RESULTS, schema_of, text_of
 from tests.cli.conftest import Cli, cli  # noqa: F401
 
 SHIPPED = Path(kvcalc.__file__).parent / "schemas"
@@ -27,7 +27,7 @@ LINES = [
 @pytest.mark.parametrize("command", RESULTS)
 def test_shipped_schema_is_current(command: str) -> None:
     assert (SHIPPED / f"{command}.json").read_text(encoding="utf-8") == text_of(command), (
-        "run: python -m kvcalc.reports.envelope kvcalc/schemas"
+        "run: python -m kvcalc.results.envelope kvcalc/schemas"
     )
 
 

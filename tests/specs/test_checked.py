@@ -8,7 +8,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.checked import UNKNOWN_FIELD, checked, first_mistake, flag_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.specs.workload import Workload
+from kvcalc.specs.load import Workload
 
 
 @pytest.mark.parametrize("values, said", [

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from kvcalc.catalog.cards import card_names
-from kvcalc.catalog.data import data_dir
+from kvcalc.catalog.files.toml import data_dir
 from kvcalc.catalog.gpus import all_gpus, load_gpu
 from kvcalc.catalog.kernels import load_kernels, similar
-from kvcalc.counting.operator import Operator
+from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AttentionKernel, GemmKernel, Kernels

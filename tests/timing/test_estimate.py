@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operators import decode_step
+from kvcalc.counting.operators.passes import decode_step
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.estimate import Estimate, estimate_step, kernel_sums, step_time

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operators import decode_step, prefill_step
+from kvcalc.counting.operators.passes import decode_step, prefill_step
 from kvcalc.specs.deployment import Layout
 from kvcalc.timing.estimate import kernel_sums, prefill_time, step_time
 from kvcalc.timing.price import Machine

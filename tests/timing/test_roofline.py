@@ -4,8 +4,8 @@ import pytest
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operator import Operator
-from kvcalc.counting.operators import decode_step, prefill_step
+from kvcalc.counting.operators.passes import decode_step, prefill_step
+from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout
 from kvcalc.timing.peaks import arithmetic, joining_link

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operators import decode_step, prefill_step
+from kvcalc.counting.operators.passes import decode_step, prefill_step
 from kvcalc.specs.deployment import Layout
 from kvcalc.timing.estimate import first_token_time, kernel_sums, prefill_time, step_time
 from kvcalc.timing.price import Machine

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from functools import cache
 
 from kvcalc.answers.advice import advice
+from kvcalc.answers.common_assumptions import Name, gathered
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.gathered import Name, gathered
 from kvcalc.answers.passes import timed
 from kvcalc.answers.question import Loader, Question, ask
-from kvcalc.answers.size import size
+from kvcalc.answers.size.answer import size
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operator import Step
+from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.base import Range, engine_name
-from kvcalc.reports.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
-from kvcalc.reports.size import SizeResult
+from kvcalc.results.base import Range, engine_name
+from kvcalc.results.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
+from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.budget import Budget, Entry, Limits
 from kvcalc.units import GIB

@@ -5,17 +5,17 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from kvcalc.answers.gathered import Name, gathered, words
+from kvcalc.answers.common_assumptions import Name, gathered, words
 from kvcalc.answers.question import Loader, ask
-from kvcalc.answers.size import size
+from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.compare import CompareReport, CompareResult, CompareRow
+from kvcalc.results.compare import CompareReport, CompareResult, CompareRow
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import checked, flag_of
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.workload import Workload
+from kvcalc.specs.load import Workload
 
 MOST_ROWS = 2000
 

@@ -6,16 +6,16 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from kvcalc.answers.assumptions import assumptions_of, price_warnings
+from kvcalc.answers.common_assumptions import Name, gathered
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.gathered import Name, gathered
-from kvcalc.answers.granted import assumptions_of, price_warnings
 from kvcalc.answers.question import ask
 from kvcalc.answers.speed import Point, point_of, step_time_of
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.step import throughput
-from kvcalc.reports.base import Range
-from kvcalc.reports.curve import CurvePoint, CurveReport, CurveResult, UnderTarget
+from kvcalc.results.base import Range
+from kvcalc.results.curve import CurvePoint, CurveReport, CurveResult, UnderTarget
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import flag_of
 from kvcalc.timing.steady import largest_batch

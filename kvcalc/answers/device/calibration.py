@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from kvcalc.reports.calibrate import CalibrateResult
+from kvcalc.results.calibrate import CalibrateResult
 from kvcalc.specs.base import Source
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AttentionKernel, GemmKernel, Kernels

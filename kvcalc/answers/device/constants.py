@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow
+from kvcalc.results.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow
 
 
 def linear_at(measured: CalibrateResult, dtype: str, rows: int) -> LinearRow:

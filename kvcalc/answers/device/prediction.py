@@ -9,16 +9,16 @@ small benchmarks gave. The counts are those of every other command; nothing here
 
 from collections.abc import Iterable
 
-from kvcalc.answers.constants import attention_at, glue_at, glue_seconds, linear_at
+from kvcalc.answers.device.constants import attention_at, glue_at, glue_seconds, linear_at
 from kvcalc.counting.cache import cache_profile, element_bytes
-from kvcalc.counting.operator import Operator
-from kvcalc.counting.operators import decode_step
+from kvcalc.counting.operators.passes import decode_step
 from kvcalc.counting.weights import counted_weight_bytes
+from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.paging import blocks_for_tokens
-from kvcalc.reports.base import Figure, Range
-from kvcalc.reports.calibrate import CalibrateResult
-from kvcalc.reports.run import TermName
+from kvcalc.results.base import Figure, Range
+from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.results.run import TermName
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import Attention, ModelSpec

@@ -4,16 +4,16 @@ from contextlib import suppress
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.engine_words import in_engine_words
-from kvcalc.answers.log_memory import measured_pool, other_weights
-from kvcalc.answers.logged import Logged
-from kvcalc.answers.refused import longest_that_fits, states_held
+from kvcalc.answers.diagnose.engine_words import in_engine_words
+from kvcalc.answers.diagnose.memory import measured_pool, other_weights
+from kvcalc.answers.diagnose.refusal import longest_that_fits, states_held
+from kvcalc.answers.diagnose.start import Logged
 from kvcalc.engines import cache_dtype, capacity
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.logs_facts import LogFacts
-from kvcalc.engines.memory_budget import MemoryBudget
+from kvcalc.engines.logs.facts import LogFacts
+from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.size import Advice
+from kvcalc.results.size import Advice
 from kvcalc.units import format_bytes, format_count
 
 MOVE_WEIGHTS = ("--quantization", "--tensor-parallel-size")  # what they give depends on the weights themselves

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from kvcalc.answers.log_memory import PRINTED
+from kvcalc.answers.diagnose.memory import PRINTED
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.logs_facts import LogFacts
-from kvcalc.reports.diagnose import Compared, MemoryLine
+from kvcalc.engines.logs.facts import LogFacts
+from kvcalc.results.diagnose import Compared, MemoryLine
 
 ROUNDING = 0.012  # of a figure that follows from another figure of two decimals
 COUNTED = 0.01  # of what is counted and not measured: loaded weights, what a fraction keeps back

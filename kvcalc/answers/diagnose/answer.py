@@ -3,20 +3,20 @@
 from collections.abc import Iterable
 from typing import Any
 
-from kvcalc.answers.log_advice import log_advice
-from kvcalc.answers.log_agreement import agreement, length_of
-from kvcalc.answers.log_memory import measured_pool, memory_lines, other_weights
-from kvcalc.answers.logged import Logged, logged
-from kvcalc.answers.refused import explained
+from kvcalc.answers.diagnose.advice import log_advice
+from kvcalc.answers.diagnose.agreement import agreement, length_of
+from kvcalc.answers.diagnose.memory import measured_pool, memory_lines, other_weights
+from kvcalc.answers.diagnose.refusal import explained
+from kvcalc.answers.diagnose.start import Logged, logged
 from kvcalc.engines import capacity, loaded_weight_bytes
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.logs import read_log
-from kvcalc.engines.logs_facts import LogFacts
-from kvcalc.engines.memory import memory_before_cache
-from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
-from kvcalc.engines.memory_settings import Observed
+from kvcalc.engines.logs.facts import LogFacts
+from kvcalc.engines.logs.read import read_log
+from kvcalc.engines.memory.before_cache import memory_before_cache
+from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
+from kvcalc.engines.memory.settings import Observed
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.diagnose import DiagnoseReport, DiagnoseResult, Evidence
+from kvcalc.results.diagnose import DiagnoseReport, DiagnoseResult, Evidence
 from kvcalc.specs.base import Assumption
 
 

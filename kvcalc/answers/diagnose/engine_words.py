@@ -1,6 +1,6 @@
 """Advice in an engine's own flags; kvcalc's are vLLM's."""
 
-from kvcalc.reports.size import Advice
+from kvcalc.results.size import Advice
 
 FLAGS = {
     "sglang": {

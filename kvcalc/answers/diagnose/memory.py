@@ -1,8 +1,8 @@
 """The memory of a log's start, term by term, with the prediction beside it."""
 
-from kvcalc.engines.logs_facts import LogFacts
-from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
-from kvcalc.reports.diagnose import MemoryLine
+from kvcalc.engines.logs.facts import LogFacts
+from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
+from kvcalc.results.diagnose import MemoryLine
 from kvcalc.units import GIB
 
 PRINTED = 0.015 * GIB  # what two decimals can hide

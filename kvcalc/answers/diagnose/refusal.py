@@ -1,11 +1,11 @@
 """Why an engine refused to start, in words, from the figures that its log printed."""
 
-from kvcalc.answers.logged import Logged
+from kvcalc.answers.diagnose.start import Logged
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.logs_facts import LogFacts, Refusal
-from kvcalc.engines.memory_budget import MemoryBudget
-from kvcalc.engines.memory_sglang import request_table
-from kvcalc.reports.diagnose import Explained
+from kvcalc.engines.logs.facts import LogFacts, Refusal
+from kvcalc.engines.memory.budget import MemoryBudget
+from kvcalc.engines.sglang.memory import request_table
+from kvcalc.results.diagnose import Explained
 from kvcalc.units import format_bytes, format_count
 
 CLOSE = 0.01

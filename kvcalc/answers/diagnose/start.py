@@ -6,7 +6,7 @@ from typing import Any
 from kvcalc.answers.question import Question, stored_as
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import existing, load_model
-from kvcalc.engines.logs_facts import LogFacts, Value
+from kvcalc.engines.logs.facts import LogFacts, Value
 from kvcalc.engines.versions import check_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Frozen
@@ -14,8 +14,8 @@ from kvcalc.specs.checked import checked, flag_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.load import Workload
 from kvcalc.specs.model import ModelSpec, MoeMlp
-from kvcalc.specs.workload import Workload
 
 # Settings of a log that are fields of a Deployment as they stand.
 SAME = (

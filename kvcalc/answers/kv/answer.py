@@ -8,8 +8,8 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.cache import CacheProfile, cache_profile, element_bytes
 from kvcalc.engines import cache_dtype, capacity
 from kvcalc.formulas import cache as formulas
-from kvcalc.reports.base import Figure
-from kvcalc.reports.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
+from kvcalc.results.base import Figure
+from kvcalc.results.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.model import Attention, LatentAttention, ModelSpec

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from kvcalc import clock
 from kvcalc.catalog.cards import read_card_text
-from kvcalc.catalog.jsonfile import read_json
+from kvcalc.catalog.files.card_text import card_text
+from kvcalc.catalog.files.jsonfile import read_json
 from kvcalc.catalog.models import QUANT, existing, load_card
-from kvcalc.catalog.newcard import card_text
 from kvcalc.errors import KvcalcError
 
 
@@ -48,7 +49,7 @@ def new_card(
         source={
             "what": f"config.json of {hub or written}",
             "url": address,
-            "date": (today or date.today()).isoformat(),
+            "date": (today or clock.today()).isoformat(),
         },
         hf_quant_config=quant,
     )
@@ -69,7 +70,7 @@ def _read(config: str) -> tuple[dict[str, object], dict[str, object] | None, str
         return read_json(file, "config"), read_json(quant, QUANT) if quant.is_file() else None, None, None
     if config.count("/") != 1:
         raise KvcalcError(f"no config at {config}", hint="give a config.json, its folder, or a Hub id owner/name")
-    from kvcalc.catalog.hub import Repo
+    from kvcalc.catalog.hub.fetch import Repo
 
     hub, _, revision = config.partition("@")
     repo = Repo(hub, revision or None)

@@ -7,8 +7,8 @@ from kvcalc.answers.explain import explain
 from kvcalc.catalog.gpus import aliases_of, all_gpus, load_gpu
 from kvcalc.catalog.prices import price_age_days, price_of, price_sources, price_warning
 from kvcalc.formulas.matmul import ridge_point
-from kvcalc.reports.base import Figure
-from kvcalc.reports.gpus import GpuNumber, GpuReport, GpuResult, GpuRow, GpusReport, GpusResult
+from kvcalc.results.base import Figure
+from kvcalc.results.gpus import GpuNumber, GpuReport, GpuResult, GpuRow, GpusReport, GpusResult
 from kvcalc.specs.gpu import GpuSpec
 
 # Fields that are one number, with the unit that the name leaves out.

@@ -10,9 +10,9 @@ from kvcalc.counting.params import active_parameters, mtp_parameters, parameters
 from kvcalc.counting.weights import counted_weight_bytes, mtp_weight_bytes, stored_bytes, weight_bytes
 from kvcalc.engines import cache_dtype
 from kvcalc.formulas import cache as formulas
-from kvcalc.reports.base import Figure
-from kvcalc.reports.models import FormatShare, ModelReport, ModelResult, ModelRow, ModelsReport, ModelsResult
-from kvcalc.reports.models import PublishedCount as Count
+from kvcalc.results.base import Figure
+from kvcalc.results.models import FormatShare, ModelReport, ModelResult, ModelRow, ModelsReport, ModelsResult
+from kvcalc.results.models import PublishedCount as Count
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, ModelSpec, Tensor
 

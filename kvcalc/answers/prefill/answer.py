@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kvcalc.answers import prefill_cache as moving
+from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.explain import explain
-from kvcalc.answers.granted import assumptions_of
 from kvcalc.answers.passes import Pass, operators_of_pass, timed
-from kvcalc.answers.prefill_chunks import (
+from kvcalc.answers.prefill import cache as moving
+from kvcalc.answers.prefill.chunks import (
     Beside,
     choices,
     chunk_steps,
@@ -19,13 +19,13 @@ from kvcalc.answers.prefill_chunks import (
     free_chunk,
     mixed_pass,
 )
-from kvcalc.answers.prefill_pools import Load, disaggregation
+from kvcalc.answers.prefill.pools import Load, disaggregation
 from kvcalc.answers.question import Question, runs_beyond
-from kvcalc.counting.operator import Step
+from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import prefill as formulas
-from kvcalc.reports.base import Figure
-from kvcalc.reports.prefill import Disaggregation, PrefillReport, PrefillResult, Spike, Term, Transfer
+from kvcalc.results.base import Figure
+from kvcalc.results.prefill import Disaggregation, PrefillReport, PrefillResult, Spike, Term, Transfer
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.deployment import Bytes, Tokens, number, size, tokens
 from kvcalc.timing.estimate import assumptions as timing_assumptions

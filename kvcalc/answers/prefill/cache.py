@@ -9,13 +9,13 @@ from typing import Any
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
 from kvcalc.answers.passes import timed
-from kvcalc.counting.operator import Step
 from kvcalc.counting.params import total_parameters
+from kvcalc.counting.work import Step
 from kvcalc.formulas.collectives import transfer_time
 from kvcalc.formulas.paging import blocks_for_tokens
 from kvcalc.formulas.prefill import recompute_time
-from kvcalc.reports.base import Figure
-from kvcalc.reports.prefill import Preemption, PrefixHit, SwapRow, Transfer
+from kvcalc.results.base import Figure
+from kvcalc.results.prefill import Preemption, PrefixHit, SwapRow, Transfer
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.gpu import Link
 from kvcalc.specs.model import Attention, Recurrent

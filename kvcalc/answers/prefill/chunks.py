@@ -5,10 +5,10 @@ from collections.abc import Callable
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
 from kvcalc.answers.passes import Pass, timed
-from kvcalc.counting.operator import Step
+from kvcalc.counting.work import Step
 from kvcalc.formulas import prefill as formulas
-from kvcalc.reports.base import Figure
-from kvcalc.reports.prefill import Chunk, ChunkChoice, FreeChunk, TargetChunk
+from kvcalc.results.base import Figure
+from kvcalc.results.prefill import Chunk, ChunkChoice, FreeChunk, TargetChunk
 from kvcalc.specs.base import Frozen
 
 SLOWDOWN = 0.1  # at the estimate every token costs a little; a step this much longer still passes as free

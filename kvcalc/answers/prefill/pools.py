@@ -11,8 +11,8 @@ from typing import Literal
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.passes import busy_prompt, timed
-from kvcalc.counting.operator import Step
-from kvcalc.reports.prefill import Disaggregation, Serving, Transfer
+from kvcalc.counting.work import Step
+from kvcalc.results.prefill import Disaggregation, Serving, Transfer
 from kvcalc.specs.base import Frozen
 from kvcalc.timing.steady import largest_batch
 

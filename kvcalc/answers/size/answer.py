@@ -1,17 +1,17 @@
 """`kvcalc size`: does it fit, how many users, how fast, what binds, what does it cost."""
 
 from kvcalc.answers.advice import advice
+from kvcalc.answers.assumptions import assumptions_of, price_warnings
 from kvcalc.answers.deployed import Deployed, OperatingPoint
-from kvcalc.answers.granted import assumptions_of, price_warnings
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, point_of
-from kvcalc.answers.unfit import unfit_reason
+from kvcalc.answers.verdict import unfit_reason
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.memory_budget import ByteRange
-from kvcalc.reports.base import Figure
-from kvcalc.reports.size import (
+from kvcalc.engines.memory.budget import ByteRange
+from kvcalc.results.base import Figure
+from kvcalc.results.size import (
     ContextRow,
     IdealCapacity,
     MemoryTerm,
@@ -94,7 +94,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
 
 
 def _working(deployed: Deployed, point: OperatingPoint, speed: Point | None) -> tuple[Figure, ...]:
-    from kvcalc.answers.size_working import size_working
+    from kvcalc.answers.size.working import size_working
     from kvcalc.answers.working import working
 
     return (*size_working(deployed, point.context), *(working(speed) if speed else ()))

@@ -1,11 +1,11 @@
 """`kvcalc size` without a GPU: the same question put to every GPU of the catalogue, ranked."""
 
 from kvcalc.answers.question import Question
-from kvcalc.answers.size import size
+from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import all_gpus, load_gpu
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.ranking import RankedGpu, RankingReport, RankingResult
-from kvcalc.reports.size import SizeReport, SizeResult
+from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
+from kvcalc.results.size import SizeReport, SizeResult
 
 
 def rank(question: Question, with_working: bool = True) -> RankingReport:

@@ -7,7 +7,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
 from kvcalc.engines.capacity import Pool
 from kvcalc.formulas import cache, paging
-from kvcalc.reports.base import Figure
+from kvcalc.results.base import Figure
 from kvcalc.units import format_count
 
 

@@ -4,19 +4,19 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
-from kvcalc.answers.granted import assumptions_of
 from kvcalc.answers.question import Question
-from kvcalc.answers.speculate_acceptance import Acceptance, break_even, from_files, from_lengths, from_rates
-from kvcalc.answers.speculate_draft import Drafter, Tree, drafter, usual_acceptance
-from kvcalc.answers.speculate_memory import as_served, deploy_draft, draft_memory
-from kvcalc.answers.speculate_round import Rounds
+from kvcalc.answers.speculate.acceptance import Acceptance, break_even, from_files, from_lengths, from_rates
+from kvcalc.answers.speculate.drafter import Drafter, Tree, drafter, usual_acceptance
+from kvcalc.answers.speculate.memory import as_served, deploy_draft, draft_memory
+from kvcalc.answers.speculate.rounds import Rounds
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import speculative as formulas
 from kvcalc.formulas.cost import usd_per_million_tokens
-from kvcalc.reports.base import Figure
-from kvcalc.reports.speculate import AtCapacity, BatchRow, GammaRow, SpeculateReport, SpeculateResult
+from kvcalc.results.base import Figure
+from kvcalc.results.speculate import AtCapacity, BatchRow, GammaRow, SpeculateReport, SpeculateResult
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.deployment import count, number
 from kvcalc.timing.estimate import assumptions as timing_assumptions

@@ -9,7 +9,7 @@ from math import log10
 from pathlib import Path
 from typing import Any, Literal
 
-from kvcalc.answers.speculate_acceptance import Acceptance, from_lengths
+from kvcalc.answers.speculate.acceptance import Acceptance, from_lengths
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.params import active_parameters
 from kvcalc.errors import KvcalcError

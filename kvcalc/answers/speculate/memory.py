@@ -2,12 +2,12 @@
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import Question, stored_as
-from kvcalc.answers.speculate_draft import Drafter
+from kvcalc.answers.speculate.drafter import Drafter
 from kvcalc.counting.cache import cache_profile
 from kvcalc.engines import capacity, loaded_weight_bytes
 from kvcalc.engines.capacity import Capacity
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.speculate import DraftMemory
+from kvcalc.results.speculate import DraftMemory
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import LayerGroup, ModelSpec

@@ -14,10 +14,10 @@ from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.passes import engine_share, kernel_time
-from kvcalc.answers.speculate_acceptance import Acceptance
-from kvcalc.answers.speculate_draft import Drafter
+from kvcalc.answers.speculate.acceptance import Acceptance
+from kvcalc.answers.speculate.drafter import Drafter
 from kvcalc.counting.arrays import Quantity
-from kvcalc.counting.operator import Step
+from kvcalc.counting.work import Step
 from kvcalc.specs.base import Frozen
 from kvcalc.timing.profile import version_key
 

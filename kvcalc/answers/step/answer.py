@@ -1,16 +1,16 @@
 """`kvcalc step`: one decode step taken apart."""
 
+from kvcalc.answers.assumptions import time_assumptions
 from kvcalc.answers.deployed import Deployed, OperatingPoint
-from kvcalc.answers.granted import time_assumptions
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.speed import Point, operators_of, point_of, range_of
-from kvcalc.answers.step_parts import intensity, operator_rows, sums, with_shares
-from kvcalc.answers.unfit import unfit_reason
+from kvcalc.answers.step.rows import intensity, operator_rows, sums, with_shares
+from kvcalc.answers.verdict import unfit_reason
 from kvcalc.answers.working import peak_of, working
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
-from kvcalc.reports.step import MatmulThreshold, OperatorRow, StepReport, StepResult
+from kvcalc.results.step import MatmulThreshold, OperatorRow, StepReport, StepResult
 from kvcalc.specs.model import ModelSpec, Tensor
 
 

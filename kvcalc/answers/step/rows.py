@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.counting.operator import Operator
-from kvcalc.reports.base import Figure
-from kvcalc.reports.step import Intensity, OperatorRow
+from kvcalc.counting.work import Operator
+from kvcalc.results.base import Figure
+from kvcalc.results.step import Intensity, OperatorRow
 from kvcalc.timing.estimate import OperatorTime
 from kvcalc.timing.roofline import operator_bound, operator_limit
 

@@ -11,13 +11,13 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
 from kvcalc.answers.passes import Pass, operators_of_pass, timed
 from kvcalc.answers.question import Question
-from kvcalc.answers.step import thresholds
-from kvcalc.answers.step_parts import intensity, operator_rows, with_shares
-from kvcalc.counting.operator import Operator, Step
+from kvcalc.answers.step.answer import thresholds
+from kvcalc.answers.step.rows import intensity, operator_rows, with_shares
+from kvcalc.counting.work import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul, step
-from kvcalc.reports.base import Figure
-from kvcalc.reports.step import StepReport, StepResult
+from kvcalc.results.base import Figure
+from kvcalc.results.step import StepReport, StepResult
 from kvcalc.timing.estimate import assumptions as timing_assumptions
 from kvcalc.timing.estimate import operator_times
 

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable
 from functools import cache
 
-from kvcalc.catalog.keys import shown
+from kvcalc.catalog.config.keys import shown
 from kvcalc.errors import KvcalcError
 
 Value = int | float | str | bool | list[object] | None

@@ -4,19 +4,19 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from kvcalc.catalog.families.decoder import read_groups, view
-from kvcalc.catalog.families.defaults import defaults_of
-from kvcalc.catalog.families.expressions import switch
-from kvcalc.catalog.families.mtp import read_mtp
-from kvcalc.catalog.families.nested import encoder_keys, image_tokens, text_decoder
-from kvcalc.catalog.families.outside import outer_tensors
-from kvcalc.catalog.families.rotary import rotary_width
-from kvcalc.catalog.families.table import traits_of
-from kvcalc.catalog.families.taken import said_dtype, taken
-from kvcalc.catalog.families.unread import refuse_unread
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.quantization import apply_quantization
-from kvcalc.catalog.towers import read_towers
+from kvcalc.catalog.config.families.decoder import read_groups, view
+from kvcalc.catalog.config.families.defaults import defaults_of
+from kvcalc.catalog.config.families.expressions import switch
+from kvcalc.catalog.config.families.mtp import read_mtp
+from kvcalc.catalog.config.families.nested import encoder_keys, image_tokens, text_decoder
+from kvcalc.catalog.config.families.outside import outer_tensors
+from kvcalc.catalog.config.families.rotary import rotary_width
+from kvcalc.catalog.config.families.table import traits_of
+from kvcalc.catalog.config.families.taken import said_dtype, taken
+from kvcalc.catalog.config.families.unread import refuse_unread
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.towers import read_towers
+from kvcalc.catalog.quantization.checkpoint import apply_quantization
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
 from kvcalc.specs.checked import first_mistake
@@ -69,7 +69,7 @@ def _read(
         keys = keys.over({"source_tokens": image_tokens(root)})
     towers, assumptions = read_towers(config)
     if traits.encoder and root.flag("is_encoder_decoder", default=True):
-        from kvcalc.catalog.families.encoder import read_encoder
+        from kvcalc.catalog.config.families.encoder import read_encoder
 
         towers = (*towers, read_encoder(encoder_keys(root, keys), traits, hidden, vocab))
     model = ModelSpec(

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvcalc.errors import KvcalcError
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 LARGEST_TOML = 1_000_000  # bytes; a card, a spec or a budget is a few thousand
 
 

@@ -11,16 +11,16 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvcalc.catalog.gguf_file import Entry, Gguf, read_gguf, tables
-from kvcalc.catalog.gguf_layers import Facts, layer_of
-from kvcalc.catalog.reader import file_reader
+from kvcalc.catalog.files.reader import file_reader
+from kvcalc.catalog.headers.gguf_file import Entry, Gguf, read_gguf, tables
+from kvcalc.catalog.headers.gguf_layers import Facts, layer_of
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Source
 from kvcalc.specs.formats import PLAIN, WeightFormat
 from kvcalc.specs.model import Category, LayerGroup, ModelSpec, Split, Tensor
 
 if TYPE_CHECKING:
-    from kvcalc.catalog.hub import Repo
+    from kvcalc.catalog.hub.fetch import Repo
 
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)\Z")
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})\.gguf\Z")

@@ -13,7 +13,7 @@ from importlib.resources import files
 from math import prod
 from typing import Any
 
-from kvcalc.catalog.reader import Reader
+from kvcalc.catalog.files.reader import Reader
 from kvcalc.errors import KvcalcError
 from kvcalc.units import MIB
 
@@ -55,7 +55,7 @@ class Gguf:
 @cache
 def tables() -> dict[str, Any]:
     """Data of the format: types with their blocks, kinds of tensor, patterns of windows."""
-    return tomllib.loads(files("kvcalc.catalog").joinpath("gguf.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files("kvcalc.catalog.headers").joinpath("gguf.toml").read_text(encoding="utf-8"))
 
 
 class _Cursor:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kvcalc.catalog.gguf_file import tables
+from kvcalc.catalog.headers.gguf_file import tables
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.model import Attention, DenseMlp, Indexer, LatentAttention, Mixer, Mlp, MoeMlp, Recurrent

@@ -10,8 +10,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from kvcalc.catalog.jsonfile import parse_json, read_json
-from kvcalc.catalog.reader import Reader, file_reader
+from kvcalc.catalog.files.jsonfile import parse_json, read_json
+from kvcalc.catalog.files.reader import Reader, file_reader
 from kvcalc.errors import KvcalcError
 from kvcalc.units import KIB, MIB
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from kvcalc.catalog.hub_calls import progress, quiet, within
-from kvcalc.catalog.hub_errors import explained, status_of
-from kvcalc.catalog.jsonfile import LARGEST_CONFIG_BYTES, parse_json, read_json
-from kvcalc.catalog.safetensors import INDEX, LARGEST_INDEX, SINGLE, Stored, read_header, read_index, total
+from kvcalc.catalog.files.jsonfile import LARGEST_CONFIG_BYTES, parse_json, read_json
+from kvcalc.catalog.headers.safetensors import INDEX, LARGEST_INDEX, SINGLE, Stored, read_header, read_index, total
+from kvcalc.catalog.hub.calls import progress, quiet, within
+from kvcalc.catalog.hub.errors import explained, status_of
 from kvcalc.errors import KvcalcError
 from kvcalc.units import format_bytes
 

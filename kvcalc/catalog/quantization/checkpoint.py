@@ -6,8 +6,8 @@ says of its cache is kept too: engines honour it when asked for `auto`.
 
 from collections.abc import Iterator, Mapping
 
-from kvcalc.catalog.keys import Keys, shown
-from kvcalc.catalog.quantization_cover import Scheme, cover, in_dtype
+from kvcalc.catalog.config.keys import Keys, shown
+from kvcalc.catalog.quantization.cover import Scheme, cover, in_dtype
 from kvcalc.specs.formats import BF16
 from kvcalc.specs.model import Mixer, ModelSpec
 
@@ -30,7 +30,7 @@ def apply_quantization(model: ModelSpec, config: Json, hf_quant_config: Json | N
     keys = find_quantization(config, hf_quant_config)
     if keys is None:
         return plain
-    from kvcalc.catalog.quantization_methods import scheme_of  # most models have no use for it
+    from kvcalc.catalog.quantization.methods import scheme_of  # most models have no use for it
 
     scheme = scheme_of(keys)
     said = cache_dtype(keys) or (cache_dtype(Keys(hf_quant_config)) if hf_quant_config else None)

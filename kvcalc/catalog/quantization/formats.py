@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kvcalc.catalog.keys import Keys, shown
+from kvcalc.catalog.config.keys import Keys, shown
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import (
     DTYPE_ALIASES,

@@ -3,9 +3,9 @@ AutoRound, MLX."""
 
 import re
 
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.quantization_cover import Module, Scheme
-from kvcalc.catalog.quantization_formats import (
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.quantization.cover import Module, Scheme
+from kvcalc.catalog.quantization.formats import (
     compressed_format,
     group_of,
     modelopt_format,
@@ -13,8 +13,8 @@ from kvcalc.catalog.quantization_formats import (
     torchao_format,
     unknown,
 )
-from kvcalc.catalog.quantization_names import Choices, Names
-from kvcalc.catalog.quantization_schemes import EVERYWHERE, LAYERS, fp8, names_of, skipped, uniform
+from kvcalc.catalog.quantization.names import Choices, Names
+from kvcalc.catalog.quantization.schemes import EVERYWHERE, LAYERS, fp8, names_of, skipped, uniform
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import MXFP4, MXFP8, NVFP4_WEIGHT_ONLY, WeightFormat, integer
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from kvcalc.catalog import quantization_groups as groups
-from kvcalc.catalog import quantization_schemes as schemes
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.quantization_cover import Scheme
-from kvcalc.catalog.quantization_formats import unknown
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.quantization import groups as groups
+from kvcalc.catalog.quantization import schemes as schemes
+from kvcalc.catalog.quantization.cover import Scheme
+from kvcalc.catalog.quantization.formats import unknown
 
 METHODS: dict[str, Callable[[Keys], Scheme]] = {
     "fp8": schemes.fp8, "deepseek_v4_fp8": schemes.fp8, "fbgemm_fp8": schemes.fbgemm,

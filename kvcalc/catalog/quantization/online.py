@@ -1,7 +1,7 @@
 """`--quantization` and `--dtype`: the same model stored otherwise than its checkpoint."""
 
 from kvcalc.catalog.names import did_you_mean
-from kvcalc.catalog.quantization_cover import Module, Scheme, cover
+from kvcalc.catalog.quantization.cover import Module, Scheme, cover
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.formats import (

@@ -5,10 +5,10 @@ The lists in a config name modules; what they mean is up to the method (`quantiz
 
 from collections.abc import Mapping
 
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.quantization_cover import Module, Place, Scheme
-from kvcalc.catalog.quantization_formats import fp8_blocks, fp8_static, group_of
-from kvcalc.catalog.quantization_names import Choices, Names
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.quantization.cover import Module, Place, Scheme
+from kvcalc.catalog.quantization.formats import fp8_blocks, fp8_static, group_of
+from kvcalc.catalog.quantization.names import Choices, Names
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import FP8_CHANNEL, FP8_TENSOR, INT8_CHANNEL, MXFP4, MXFP8, WeightFormat, integer
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.cache import element_bytes, state_bytes, state_type
-from kvcalc.counting.operator import Operator, Step
+from kvcalc.counting.work import Operator, Step
 from kvcalc.formulas.prefill import causal_pairs
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import DTYPE_ALIASES

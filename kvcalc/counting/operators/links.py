@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.cache import element_bytes
-from kvcalc.counting.operator import Operator, Step
-from kvcalc.counting.operators_matmul import activation_element_bytes
+from kvcalc.counting.operators.matmul import activation_element_bytes
+from kvcalc.counting.work import Operator, Step
 from kvcalc.formulas.step import experts_touched
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import BF16

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from kvcalc.counting.arrays import Quantity, is_array
 from kvcalc.counting.cache import element_bytes
-from kvcalc.counting.operator import ExpertLoad, Operator, Step
 from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
+from kvcalc.counting.work import ExpertLoad, Operator, Step
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import WeightFormat
 from kvcalc.specs.model import (

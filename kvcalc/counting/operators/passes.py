@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.cache import element_bytes
 from kvcalc.counting.layout_check import check_stages
-from kvcalc.counting.operator import Operator, Step
-from kvcalc.counting.operators_attention import mixer_operators
-from kvcalc.counting.operators_links import layer_collectives, stage_sends
-from kvcalc.counting.operators_matmul import expert_operators, head_operators, layer_gemms
+from kvcalc.counting.operators.attention import mixer_operators
+from kvcalc.counting.operators.links import layer_collectives, stage_sends
+from kvcalc.counting.operators.matmul import expert_operators, head_operators, layer_gemms
+from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, Recurrent
 

@@ -1,8 +1,8 @@
 """llama.cpp: no profile run and no fraction; the card must hold weights, compute buffers and the cache asked for."""
 
-from kvcalc.engines.memory_budget import Activation, ByteRange, MemoryBudget
-from kvcalc.engines.memory_data import constants, gib_range
-from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget
+from kvcalc.engines.memory.data import constants, gib_range
+from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from kvcalc.engines.logs_facts import LogCache, LogFacts, LogLine, Refusal, Value
-from kvcalc.engines.logs_patterns import Pattern, patterns, values_of
-from kvcalc.engines.logs_settings import settings_in
+from kvcalc.engines.logs.facts import LogCache, LogFacts, LogLine, Refusal, Value
+from kvcalc.engines.logs.patterns import Pattern, patterns, values_of
+from kvcalc.engines.logs.settings import settings_in
 from kvcalc.errors import KvcalcError
 
 LONGEST_LINE = 20_000  # characters; a start-up line is shorter, and what follows is not needed

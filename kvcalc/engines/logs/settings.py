@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
-from kvcalc.engines.logs_facts import Value
-from kvcalc.engines.logs_patterns import table
+from kvcalc.engines.logs.facts import Value
+from kvcalc.engines.logs.patterns import table
 
 _WORDS = {"true": True, "false": False}
 

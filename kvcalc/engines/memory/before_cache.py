@@ -1,9 +1,9 @@
 """Memory before the cache: from a GPU's total to the pool."""
 
-from kvcalc.engines.memory_budget import NOTHING, ByteRange, MemoryBudget
-from kvcalc.engines.memory_lora import adapter_bytes
-from kvcalc.engines.memory_settings import NOT_OBSERVED, Observed
-from kvcalc.engines.memory_shape import ProfileShape, profile_shape
+from kvcalc.engines.memory.budget import NOTHING, ByteRange, MemoryBudget
+from kvcalc.engines.memory.lora import adapter_bytes
+from kvcalc.engines.memory.settings import NOT_OBSERVED, Observed
+from kvcalc.engines.memory.shape import ProfileShape, profile_shape
 from kvcalc.engines.versions import check_version
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
@@ -50,19 +50,19 @@ def budget_of_shape(
     if deployment.engine == "ideal":
         found = _ideal(gpu, deployment, weights)
     elif deployment.engine == "vllm":
-        from kvcalc.engines import memory_vllm
+        from kvcalc.engines.vllm import memory as memory_vllm
 
         found = memory_vllm.budget(shape, gpu, deployment, weights, lora, max_model_len, observed)
     elif deployment.engine == "sglang":
-        from kvcalc.engines import memory_sglang
+        from kvcalc.engines.sglang import memory as memory_sglang
 
         found = memory_sglang.budget(shape, gpu, deployment, weights + lora.value, max_model_len)
     elif deployment.engine == "trtllm":
-        from kvcalc.engines import memory_trtllm
+        from kvcalc.engines.trtllm import memory as memory_trtllm
 
         found = memory_trtllm.budget(shape, gpu, deployment, weights + lora.value)
     else:
-        from kvcalc.engines import memory_llamacpp
+        from kvcalc.engines.llamacpp import memory as memory_llamacpp
 
         found = memory_llamacpp.budget(shape, gpu, deployment, weights + lora.value)
     if gpu.unified_memory and deployment.engine != "ideal":

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kvcalc.engines.memory_budget import ByteRange
+from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.engines.versions import Version, parse_version
 from kvcalc.specs.base import Assumption
 from kvcalc.units import GIB

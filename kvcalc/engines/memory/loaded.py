@@ -1,7 +1,7 @@
 """What an engine loads beyond the checkpoint's tensors: a rotary table, and experts as their kernels want them."""
 
-from kvcalc.counting.expert_kernels import USUAL, ExpertKernels
-from kvcalc.engines.memory_data import constants, row_for
+from kvcalc.counting.operators.experts import USUAL, ExpertKernels
+from kvcalc.engines.memory.data import constants, row_for
 from kvcalc.engines.versions import parse_version
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec

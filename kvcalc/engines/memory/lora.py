@@ -1,6 +1,6 @@
 """Room for LoRA adapters: vLLM allocates every slot at the largest rank when it loads the model."""
 
-from kvcalc.engines.memory_budget import NOTHING, ByteRange
+from kvcalc.engines.memory.budget import NOTHING, ByteRange
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES, ELEMENT_BITS
 from kvcalc.specs.model import Attention, LayerGroup, ModelSpec, Tensor

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kvcalc.engines.memory_budget import ByteRange
-from kvcalc.engines.memory_data import constants, gib_range, row_for
-from kvcalc.engines.memory_settings import VllmSettings
+from kvcalc.engines.memory.budget import ByteRange
+from kvcalc.engines.memory.data import constants, gib_range, row_for
+from kvcalc.engines.memory.settings import VllmSettings
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from kvcalc.engines.memory_data import constants, newer_than_read, row_for, since
-from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.engines.memory.data import constants, newer_than_read, row_for, since
+from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.versions import Version, parse_version
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.deployment import Deployment

@@ -6,10 +6,10 @@
 The pool holds keys, values and recurrent state. Activations, graphs and logits live in what is kept back.
 """
 
-from kvcalc.engines.memory_budget import ByteRange, MemoryBudget
-from kvcalc.engines.memory_data import constants, gib_range, newer_than_read, since
-from kvcalc.engines.memory_network import interconnect
-from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
+from kvcalc.engines.memory.data import constants, gib_range, newer_than_read, since
+from kvcalc.engines.memory.network import interconnect
+from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.versions import Version, parse_version
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment

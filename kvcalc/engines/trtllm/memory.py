@@ -5,9 +5,9 @@
 The fraction applies to what is left, so it hits a tight card less than vLLM's.
 """
 
-from kvcalc.engines.memory_budget import Activation, ByteRange, MemoryBudget
-from kvcalc.engines.memory_data import constants, gib_range
-from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget
+from kvcalc.engines.memory.data import constants, gib_range
+from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec

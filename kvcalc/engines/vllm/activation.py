@@ -1,9 +1,9 @@
 """vLLM's profile run: the peak of three phases that follow each other, so the largest counts."""
 
-from kvcalc.engines.memory_budget import Activation, ByteRange
-from kvcalc.engines.memory_data import constants, since
-from kvcalc.engines.memory_settings import NOT_OBSERVED, Observed, VllmSettings
-from kvcalc.engines.memory_shape import Encoder, ProfileShape
+from kvcalc.engines.memory.budget import Activation, ByteRange
+from kvcalc.engines.memory.data import constants, since
+from kvcalc.engines.memory.settings import NOT_OBSERVED, Observed, VllmSettings
+from kvcalc.engines.memory.shape import Encoder, ProfileShape
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB

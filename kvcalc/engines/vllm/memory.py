@@ -5,13 +5,13 @@
 The terms are all there is: the identity closed within 0.03 GiB in 130 of 135 printed budgets.
 """
 
-from kvcalc.engines.memory_activation import activation_peak
-from kvcalc.engines.memory_budget import NOTHING, ByteRange, MemoryBudget
-from kvcalc.engines.memory_data import since
-from kvcalc.engines.memory_graphs import graph_memory
-from kvcalc.engines.memory_network import initial_use, non_torch
-from kvcalc.engines.memory_settings import NOT_OBSERVED, Observed, VllmSettings, vllm_settings
-from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.engines.memory.budget import NOTHING, ByteRange, MemoryBudget
+from kvcalc.engines.memory.data import since
+from kvcalc.engines.memory.network import initial_use, non_torch
+from kvcalc.engines.memory.settings import NOT_OBSERVED, Observed, VllmSettings, vllm_settings
+from kvcalc.engines.memory.shape import ProfileShape
+from kvcalc.engines.vllm.activation import activation_peak
+from kvcalc.engines.vllm.graphs import graph_memory
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec

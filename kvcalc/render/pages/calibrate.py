@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
-from kvcalc.reports.calibrate import CalibrateReport, CalibrateResult
+from kvcalc.results.calibrate import CalibrateReport, CalibrateResult
 from kvcalc.units import format_bytes, format_decimal_bytes, format_seconds, format_si
 
 

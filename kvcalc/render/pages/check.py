@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
-from kvcalc.reports.check import CheckedDeployment, CheckReport, LimitResult
+from kvcalc.results.check import CheckedDeployment, CheckReport, LimitResult
 from kvcalc.units import format_seconds, format_usd
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
-from kvcalc.reports.compare import SHORT, CompareReport
+from kvcalc.results.compare import SHORT, CompareReport
 from kvcalc.units import format_count, format_gib, format_seconds, format_usd
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Plot, Series, Table, Text, assumed
-from kvcalc.reports.curve import CurvePoint, CurveReport
+from kvcalc.results.curve import CurvePoint, CurveReport
 from kvcalc.units import format_count, format_seconds, format_usd
 
 

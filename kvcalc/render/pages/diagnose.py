@@ -3,8 +3,8 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
-from kvcalc.reports.base import engine_name
-from kvcalc.reports.diagnose import Compared, DiagnoseReport, DiagnoseResult, MemoryLine
+from kvcalc.results.base import engine_name
+from kvcalc.results.diagnose import Compared, DiagnoseReport, DiagnoseResult, MemoryLine
 from kvcalc.units import GIB, format_bytes, format_count, format_gib
 
 EQUAL = 0.00005  # what two decimals of a percentage cannot show

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
-from kvcalc.reports.gpus import GpuNumber, GpuReport, GpuRow, GpusReport
+from kvcalc.results.gpus import GpuNumber, GpuReport, GpuRow, GpusReport
 from kvcalc.units import format_bytes, format_decimal_bytes, format_gigabytes, format_tera, format_things
 
 

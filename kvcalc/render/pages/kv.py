@@ -3,8 +3,8 @@
 from typing import Any
 
 from kvcalc.render.page import Bars, Block, Page, Table, assumed
-from kvcalc.reports.base import engine_name
-from kvcalc.reports.kv import KvGroup, KvModel, KvReport, KvResult
+from kvcalc.results.base import engine_name
+from kvcalc.results.kv import KvGroup, KvModel, KvReport, KvResult
 from kvcalc.units import format_bytes, format_count
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed, sources
-from kvcalc.reports.models import ModelReport, ModelResult, ModelRow, ModelsReport
+from kvcalc.results.models import ModelReport, ModelResult, ModelRow, ModelsReport
 from kvcalc.units import GIB, format_bytes, format_count, format_parameters, format_tokens, three_digits
 
 

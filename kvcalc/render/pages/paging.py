@@ -1,7 +1,7 @@
 """What paging costs and gives, as `size` and `step` show it."""
 
 from kvcalc.render.page import Facts
-from kvcalc.reports.paging import Paging
+from kvcalc.results.paging import Paging
 from kvcalc.units import format_count
 
 

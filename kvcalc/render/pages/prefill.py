@@ -3,8 +3,8 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
-from kvcalc.reports.base import engine_name
-from kvcalc.reports.prefill import Chunk, Disaggregation, PrefillReport, PrefillResult, Serving
+from kvcalc.results.base import engine_name
+from kvcalc.results.prefill import Chunk, Disaggregation, PrefillReport, PrefillResult, Serving
 from kvcalc.units import format_bytes, format_count, format_seconds, format_si, format_things
 
 SHOWN_CHUNKS = 4  # from each end of the list

@@ -5,8 +5,8 @@ from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.render.pages.size import figures
-from kvcalc.reports.base import engine_name
-from kvcalc.reports.ranking import RankedGpu, RankingReport
+from kvcalc.results.base import engine_name
+from kvcalc.results.ranking import RankedGpu, RankingReport
 from kvcalc.units import format_count, format_gib, format_seconds, format_usd
 
 

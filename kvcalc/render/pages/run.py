@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
-from kvcalc.reports.run import RunPoint, RunReport, RunResult
+from kvcalc.results.run import RunPoint, RunReport, RunResult
 from kvcalc.units import format_bytes, format_count, format_decimal_bytes, format_seconds, format_si
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Text, assumed
 from kvcalc.render.pages.paging import paging_facts
-from kvcalc.reports.base import Range, engine_name
-from kvcalc.reports.size import MemoryTerm, Serving, SizeReport, SizeResult
+from kvcalc.results.base import Range, engine_name
+from kvcalc.results.size import MemoryTerm, Serving, SizeReport, SizeResult
 from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_seconds, format_things, format_usd
 
 

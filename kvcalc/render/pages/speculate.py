@@ -3,8 +3,8 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
-from kvcalc.reports.base import engine_name
-from kvcalc.reports.speculate import SpeculateReport, SpeculateResult
+from kvcalc.results.base import engine_name
+from kvcalc.results.speculate import SpeculateReport, SpeculateResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_things, format_usd
 
 

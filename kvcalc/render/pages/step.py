@@ -4,7 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
 from kvcalc.render.pages.paging import paging_facts
-from kvcalc.reports.step import OperatorRow, StepReport, StepResult
+from kvcalc.results.step import OperatorRow, StepReport, StepResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_short_bytes, format_si
 
 

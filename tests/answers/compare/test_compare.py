@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kvcalc.answers.compare import compare
+from kvcalc.answers.compare.answer import compare
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.compare import CompareReport
+from kvcalc.results.compare import CompareReport
 
 
 def run(*models: str, **flags: Any) -> CompareReport:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kvcalc.answers.curve import curve
+from kvcalc.answers.curve.answer import curve
 from kvcalc.answers.question import ask
-from kvcalc.answers.size import size
+from kvcalc.answers.size.answer import size
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.curve import CurveResult
+from kvcalc.results.curve import CurveResult
 
 IDEAL = {"engine": "ideal", "kv_memory_bytes": "50GB"}
 

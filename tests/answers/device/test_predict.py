@@ -2,15 +2,15 @@
 
 import pytest
 
-from kvcalc.answers.calibrated import spec_name, spec_of, toml_of
-from kvcalc.answers.constants import linear_at
+from kvcalc.answers.device.calibration import spec_name, spec_of, toml_of
+from kvcalc.answers.device.constants import linear_at
+from kvcalc.answers.device.prediction import cache_bytes, predict, trimmed, weight_bytes
 from kvcalc.answers.explain import evaluate
-from kvcalc.answers.predict import cache_bytes, predict, trimmed, weight_bytes
-from kvcalc.catalog.config import read_config
+from kvcalc.catalog.config.read import read_config
 from kvcalc.catalog.gpus import gpu_from_toml, load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow, Rate
+from kvcalc.results.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow, Rate
 from kvcalc.specs.base import Source
 
 US = 1e-6

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.answers.diagnose import diagnose
+from kvcalc.answers.diagnose.answer import diagnose
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.diagnose import DiagnoseResult
+from kvcalc.results.diagnose import DiagnoseResult
 from kvcalc.units import GIB
 
 # Llama-3.1-8B on an H100, vLLM 0.19 at 0.95: weights 14.99, peak 1.89, outside 0.25, graphs 0.96, cache 58.11 GiB.

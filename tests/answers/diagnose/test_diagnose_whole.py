@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kvcalc.answers.diagnose import diagnose
-from kvcalc.reports.diagnose import DiagnoseResult
+from kvcalc.answers.diagnose.answer import diagnose
+from kvcalc.results.diagnose import DiagnoseResult
 from kvcalc.units import GIB, MIB
 
 # Llama-3.1-8B on two H100s, vLLM 0.19 at 0.95: 7.51 GiB of weights, 63.76 GiB for the cache.

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kvcalc.answers.kv import kv
+from kvcalc.answers.kv.answer import kv
 from kvcalc.catalog.models import load_model
-from kvcalc.reports.kv import KvPoint
+from kvcalc.results.kv import KvPoint
 from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB, MIB
 

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from kvcalc.answers.explain import evaluate
-from kvcalc.answers.gpus import list_gpus, show_gpu
+from kvcalc.answers.listing.gpus import list_gpus, show_gpu
 from kvcalc.catalog.gpus import gpu_names
 from kvcalc.errors import KvcalcError
 

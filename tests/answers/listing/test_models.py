@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kvcalc.answers.models import list_models, show_model
-from kvcalc.answers.new_card import new_card
+from kvcalc.answers.listing.card import new_card
+from kvcalc.answers.listing.models import list_models, show_model
 from kvcalc.catalog.cards import card_names
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError

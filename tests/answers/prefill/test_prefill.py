@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.prefill import PrefillSettings, prefill
-from kvcalc.answers.prefill_cache import exposed, sent_bytes
+from kvcalc.answers.prefill.answer import PrefillSettings, prefill
+from kvcalc.answers.prefill.cache import exposed, sent_bytes
 from kvcalc.answers.question import ask
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.prefill import PrefillResult
+from kvcalc.results.prefill import PrefillResult
 
 
 def run(model: str = "llama-3-8b", own: dict[str, object] | None = None, **flags: Any) -> PrefillResult:

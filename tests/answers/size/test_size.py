@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from kvcalc.answers.question import Question
-from kvcalc.answers.size import size
+from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
-from kvcalc.reports.size import SizeResult
+from kvcalc.results.size import SizeResult
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.workload import Workload
+from kvcalc.specs.load import Workload
 from kvcalc.units import GIB
 
 

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvcalc.answers.question import ask
-from kvcalc.answers.speculate import SpeculateSettings, speculate
-from kvcalc.answers.speculate_acceptance import Acceptance, from_files, from_lengths, from_rates
-from kvcalc.answers.speculate_draft import Tree, drafter, method, methods
-from kvcalc.answers.speculate_round import Overheads
+from kvcalc.answers.speculate.acceptance import Acceptance, from_files, from_lengths, from_rates
+from kvcalc.answers.speculate.answer import SpeculateSettings, speculate
+from kvcalc.answers.speculate.drafter import Tree, drafter, method, methods
+from kvcalc.answers.speculate.rounds import Overheads
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.params import total_parameters
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.speculative import tokens_per_pass
-from kvcalc.reports.speculate import SpeculateResult
+from kvcalc.results.speculate import SpeculateResult
 
 
 def run(model: str = "llama-3-8b", own: dict[str, object] | None = None, **flags: object) -> SpeculateResult:

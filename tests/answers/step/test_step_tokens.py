@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kvcalc.answers.question import ask
-from kvcalc.answers.step_tokens import step_of_tokens
+from kvcalc.answers.step.tokens import step_of_tokens
 from kvcalc.errors import KvcalcError
-from kvcalc.reports.step import StepResult
+from kvcalc.results.step import StepResult
 
 EMULATOR = """
 name = "emulator"

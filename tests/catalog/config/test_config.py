@@ -9,8 +9,7 @@ from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.params import active_parameters, mtp_parameters, parameters_by_category, total_parameters
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import LatentAttention, ModelSpec, Recurrent
-
-from .real_models import DATA, MODELS, config_of, spec
+from tests.catalog.real_models import DATA, MODELS, config_of, spec
 
 CLASSES: dict[str, Any] = json.loads((DATA / "class_counts.json").read_text(encoding="utf-8"))["classes"]
 

@@ -11,8 +11,7 @@ from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.weights import weight_bytes
 from kvcalc.errors import KvcalcError
-
-from .real_models import MODELS, config_of, spec
+from tests.catalog.real_models import MODELS, config_of, spec
 
 SOME = [
     "Meta-Llama-3.1-8B", "gemma-3-1b-it", "DeepSeek-V2-Lite", "GLM-5.2", "Qwen3-Next-80B-A3B-Instruct",

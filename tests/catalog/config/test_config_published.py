@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvcalc.catalog.config import read_config
+from kvcalc.catalog.config.read import read_config
 from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.params import total_parameters
 from kvcalc.specs.base import Source

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvcalc.catalog.keys import MOST_ENTRIES, Keys
+from kvcalc.catalog.config.keys import MOST_ENTRIES, Keys
 from kvcalc.errors import KvcalcError
 
 

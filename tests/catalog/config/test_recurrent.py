@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.recurrent import kind_of, read_recurrent
-from kvcalc.catalog.recurrent.parts import Mixed
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.recurrent import kind_of, read_recurrent
+from kvcalc.catalog.config.recurrent.parts import Mixed
 from kvcalc.errors import KvcalcError
 
-CASES = tomllib.loads((Path(__file__).parents[1] / "data" / "recurrent.toml").read_text(encoding="utf-8"))
+CASES = tomllib.loads((Path(__file__).parents[2] / "data" / "recurrent.toml").read_text(encoding="utf-8"))
 
 
 def having(key: str) -> list[str]:

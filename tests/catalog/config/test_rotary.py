@@ -2,8 +2,8 @@
 
 import pytest
 
-from kvcalc.catalog.families.rotary import rotary_width
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.rotary import rotary_width
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import Attention, LatentAttention, LayerGroup, Mixer
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.catalog.towers import Towers, read_towers
+from kvcalc.catalog.config.towers import Towers, read_towers
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import Tensor
 
-DATA = json.loads((Path(__file__).parents[1] / "data" / "towers.json").read_text(encoding="utf-8"))
+DATA = json.loads((Path(__file__).parents[2] / "data" / "towers.json").read_text(encoding="utf-8"))
 CLASSES = DATA["classes"]  # as each class declares itself, and once more with most sizes changed
 QWEN = DATA["published"]["Qwen/Qwen2.5-VL-7B-Instruct"]["config"]
 

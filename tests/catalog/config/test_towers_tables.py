@@ -7,16 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.catalog.expression import evaluate
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.towers.data import MODELS, TOWERS, model_table, tower_table
-from kvcalc.catalog.towers.scope import Scope
-from kvcalc.catalog.towers.table import tensors_of
+from kvcalc.catalog.config.expression import evaluate
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.towers.data import MODELS, TOWERS, model_table, tower_table
+from kvcalc.catalog.config.towers.scope import Scope
+from kvcalc.catalog.config.towers.table import tensors_of
 from kvcalc.errors import KvcalcError
 
 
 def names_in(parts: tuple[str, ...]) -> list[str]:
-    texts = [files("kvcalc.catalog.towers").joinpath(f"{part}.toml").read_text(encoding="utf-8") for part in parts]
+    texts = [
+        files("kvcalc.catalog.config.towers").joinpath(f"{part}.toml").read_text(encoding="utf-8") for part in parts
+    ]
     return [name for text in texts for name in tomllib.loads(text)]
 
 

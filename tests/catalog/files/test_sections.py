@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 import kvcalc.catalog
-from kvcalc.catalog.sections import find_table
+from kvcalc.catalog.files.sections import find_table
 
-FILES = [path for path in sorted(Path(kvcalc.catalog.__file__).parent.glob("*/*.toml")) if "\n[" in path.read_text()]
+FILES = [
+    path for path in sorted(Path(kvcalc.catalog.__file__).parent.glob("config/*/*.toml")) if "\n[" in path.read_text()
+]
 
 
 def test_the_package_has_such_files() -> None:

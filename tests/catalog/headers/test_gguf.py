@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.catalog.gguf import shard_names
-from kvcalc.catalog.gguf_file import read_gguf
+from kvcalc.catalog.headers.gguf import shard_names
+from kvcalc.catalog.headers.gguf_file import read_gguf
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import LatentAttention, MoeMlp, Recurrent
-
-from .gguf_bytes import F16, F32, MXFP4, Q4_K, Q8_0, Shape, decoder, gguf, size
+from tests.catalog.gguf_bytes import F16, F32, MXFP4, Q4_K, Q8_0, Shape, decoder, gguf, size
 
 
 def written(tmp_path: Path, metadata: dict[str, Any], tensors: dict[str, tuple[Shape, int]]) -> str:

@@ -12,9 +12,8 @@ from huggingface_hub import constants
 
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
-
-from .gguf_bytes import decoder, gguf
-from .hub_server import COMMIT, Handler, Hub, safetensors_file, serve, slow, trickle
+from tests.catalog.gguf_bytes import decoder, gguf
+from tests.catalog.hub_server import COMMIT, Handler, Hub, safetensors_file, serve, slow, trickle
 
 TOKEN = "hf_secretsecretsecretsecretsecret"
 CONFIG: dict[str, object] = {

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.catalog.config import read_config
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.quantization import cache_dtype, find_quantization
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.read import read_config
+from kvcalc.catalog.quantization.checkpoint import cache_dtype, find_quantization
 from kvcalc.counting.weights import counted_weight_bytes, matrix_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source

@@ -3,7 +3,7 @@
 import pytest
 
 from kvcalc.catalog.models import load_model
-from kvcalc.catalog.quantization_online import FORMATS, redtype, requantize
+from kvcalc.catalog.quantization.online import FORMATS, redtype, requantize
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.errors import KvcalcError
 

@@ -4,7 +4,7 @@ import pytest
 from engines.models import GEMMA_3_27B, LLAMA_3_8B, QWEN3_5_9B, QWEN3_5_27B, gqa, latent, model
 
 from kvcalc.engines import capacity
-from kvcalc.engines.llamacpp import cache_types, row_bytes, sliding_cells, state_bytes
+from kvcalc.engines.llamacpp.capacity import cache_types, row_bytes, sliding_cells, state_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Mixer, ModelSpec, Recurrent
 from kvcalc.units import GIB, MIB

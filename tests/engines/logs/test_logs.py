@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvcalc.engines.logs import LONGEST_LINE, bounded_lines, read_log
-from kvcalc.engines.logs_facts import LogFacts
-from kvcalc.engines.logs_patterns import FACTORS, Pattern, patterns, values_of
+from kvcalc.engines.logs.facts import LogFacts
+from kvcalc.engines.logs.patterns import FACTORS, Pattern, patterns, values_of
+from kvcalc.engines.logs.read import LONGEST_LINE, bounded_lines, read_log
 from kvcalc.errors import KvcalcError
 from kvcalc.units import GIB, MIB
 

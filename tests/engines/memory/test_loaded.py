@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.expert_kernels import ExpertKernels, kept_bytes, padded_shape
+from kvcalc.counting.operators.experts import ExpertKernels, kept_bytes, padded_shape
 from kvcalc.counting.weights import matrix_bytes
 from kvcalc.engines import loaded_weight_bytes
 from kvcalc.specs.deployment import Deployment

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.engines.memory import UNIFIED, budget_of_shape, memory_before_cache
-from kvcalc.engines.memory_settings import Observed
-from kvcalc.engines.memory_shape import Encoder, ProfileShape
+from kvcalc.engines.memory.before_cache import UNIFIED, budget_of_shape, memory_before_cache
+from kvcalc.engines.memory.settings import Observed
+from kvcalc.engines.memory.shape import Encoder, ProfileShape
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec, Link
 from kvcalc.specs.model import Attention, DenseMlp, LayerGroup, ModelSpec, Tensor

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kvcalc.engines.memory import budget_of_shape
-from kvcalc.engines.memory_sglang import request_table, static_fraction
-from kvcalc.engines.memory_shape import ProfileShape
+from kvcalc.engines.memory.before_cache import budget_of_shape
+from kvcalc.engines.memory.shape import ProfileShape
+from kvcalc.engines.sglang.memory import request_table, static_fraction
 from kvcalc.engines.versions import parse_version
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec

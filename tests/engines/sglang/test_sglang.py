@@ -4,7 +4,7 @@ import pytest
 from engines.models import GEMMA_3_27B, QWEN3_5_9B, QWEN3_5_27B, gqa, latent, mamba2, model
 
 from kvcalc.engines import capacity
-from kvcalc.engines.sglang import cells, max_running_requests, state_bytes
+from kvcalc.engines.sglang.capacity import cells, max_running_requests, state_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec, Recurrent
 from kvcalc.units import GIB

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.families.plan_layer import Layer
-from kvcalc.catalog.families.tensors import linear, norm
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.tensors import linear, norm
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import Attention, Indexer, Split, Tensor
 

@@ -1,10 +1,10 @@
 """DeepSeek-V4's attention: a window of full vectors beside a compressed history, and low-rank queries and output."""
 
-from kvcalc.catalog.families.attention import QUERY
-from kvcalc.catalog.families.plan_layer import Layer
-from kvcalc.catalog.families.tensors import linear, norm
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.attention import QUERY
+from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.tensors import linear, norm
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import Category, CompressedAttention, Indexer, Tensor
 

@@ -1,10 +1,10 @@
 """Cross-attention: a decoder's layers that read what an encoder or a vision tower put out."""
 
-from kvcalc.catalog.families.attention import attention_tensors, read_heads
-from kvcalc.catalog.families.expressions import size
-from kvcalc.catalog.families.plan_layer import Layer
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.attention import attention_tensors, read_heads
+from kvcalc.catalog.config.families.expressions import size
+from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import CrossAttention, Tensor
 

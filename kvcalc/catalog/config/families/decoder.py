@@ -1,14 +1,14 @@
 """A decoder: its groups of equal layers. Mixers that few models have are imported where they are met."""
 
-from kvcalc.catalog.families.attention import attention
-from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.families.extras import extra_tensors
-from kvcalc.catalog.families.mlp import dense, moe
-from kvcalc.catalog.families.plan import read_plan
-from kvcalc.catalog.families.plan_layer import Layer
-from kvcalc.catalog.families.tensors import linear, norm
-from kvcalc.catalog.families.traits import State, Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.attention import attention
+from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.families.extras import extra_tensors
+from kvcalc.catalog.config.families.mlp import dense, moe
+from kvcalc.catalog.config.families.plan import read_plan
+from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.tensors import linear, norm
+from kvcalc.catalog.config.families.traits import State, Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import LayerGroup, Mixer, Mlp, MoeMlp, Recurrent, Tensor
 
 
@@ -55,7 +55,7 @@ def _mixers(
         mixers.append(mixer)
         scope |= sizes
     if traits.cross:
-        from kvcalc.catalog.families.cross import cross_attention
+        from kvcalc.catalog.config.families.cross import cross_attention
 
         across, found = cross_attention(keys, traits, traits.cross, hidden)
         mixers.append(across)
@@ -63,7 +63,7 @@ def _mixers(
     if traits.state is not None:
         mixers.append(_state(keys, traits.state, scope))
     elif layer.recurrent:
-        from kvcalc.catalog.recurrent import read_recurrent
+        from kvcalc.catalog.config.recurrent import read_recurrent
 
         state, more = read_recurrent(keys, hidden, traits.recurrent)
         mixers.append(state)
@@ -73,15 +73,15 @@ def _mixers(
 
 def _attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[Mixer, list[Tensor], dict[str, int]]:
     if layer.mixer == "cross":
-        from kvcalc.catalog.families.cross import cross_attention
+        from kvcalc.catalog.config.families.cross import cross_attention
 
         return *cross_attention(keys, traits, traits.cross_layer, hidden), {}
     if "compressed" in layer.mixer:
-        from kvcalc.catalog.families.compressed import compressed
+        from kvcalc.catalog.config.families.compressed import compressed
 
         return compressed(keys, traits, layer, hidden)
     if keys.has("kv_lora_rank") and keys.raw("use_mla") is not False:
-        from kvcalc.catalog.families.latent import latent
+        from kvcalc.catalog.config.families.latent import latent
 
         return latent(keys, traits, layer, hidden)
     return attention(keys, traits, layer, hidden)

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 @cache
 def _table() -> dict[str, dict[str, object]]:
-    text = files("kvcalc.catalog.families").joinpath("class_defaults.json").read_text(encoding="utf-8")
+    text = files("kvcalc.catalog.config.families").joinpath("class_defaults.json").read_text(encoding="utf-8")
     table: dict[str, dict[str, object]] = json.loads(text)["classes"]
     return table
 

@@ -1,12 +1,12 @@
 """The encoder of an encoder-decoder model: built like a decoder, kept as a tower, without a cache."""
 
-from kvcalc.catalog.families.decoder import read_groups, view
-from kvcalc.catalog.families.extras import extra_tensors
-from kvcalc.catalog.families.outside import position_table
-from kvcalc.catalog.families.table import traits_of
-from kvcalc.catalog.families.tensors import norm
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.decoder import read_groups, view
+from kvcalc.catalog.config.families.extras import extra_tensors
+from kvcalc.catalog.config.families.outside import position_table
+from kvcalc.catalog.config.families.table import traits_of
+from kvcalc.catalog.config.families.tensors import norm
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import DenseMlp, Tensor, Tower
 
 

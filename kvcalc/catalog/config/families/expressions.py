@@ -6,8 +6,8 @@ off, and no number: "a or b" goes on to b, "use_qk_norm != False" is on unless t
 
 from collections.abc import Mapping
 
-from kvcalc.catalog.expression import Value, evaluate
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.expression import Value, evaluate
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 _EMPTY: Mapping[str, int] = {}

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.families.traits import Extra, Size, Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.families.traits import Extra, Size, Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import BF16, FP32
 from kvcalc.specs.model import Tensor

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from kvcalc.catalog.families.expressions import size
-from kvcalc.catalog.families.traits import Pattern, Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.expressions import size
+from kvcalc.catalog.config.families.traits import Pattern, Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 # How configs name the kinds of layer → kvcalc's name. "mlp" and "moe": a layer that mixes no tokens.

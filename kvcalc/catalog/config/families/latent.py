@@ -1,11 +1,11 @@
 """Multi-head latent attention: keys and values compressed to one vector, with or without a sparse indexer."""
 
-from kvcalc.catalog.families.attention import QUERY
-from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.families.plan_layer import Layer
-from kvcalc.catalog.families.tensors import linear, norm
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.attention import QUERY
+from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.tensors import linear, norm
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import Indexer, LatentAttention, Tensor
 
 

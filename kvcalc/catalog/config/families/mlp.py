@@ -1,10 +1,10 @@
 """The MLP of a layer: dense, or a mixture of experts with shared ones."""
 
-from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.families.sparse import EXPERTS
-from kvcalc.catalog.families.tensors import linear, stacked
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.families.sparse import EXPERTS
+from kvcalc.catalog.config.families.tensors import linear, stacked
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import Category, DenseMlp, MoeMlp, Split, Tensor
 
 WIDTH = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "block_ff_dim")

@@ -5,13 +5,13 @@ They are in the checkpoint whether or not an engine drafts with them, so they ar
 
 from dataclasses import replace
 
-from kvcalc.catalog.families.decoder import layer_group
-from kvcalc.catalog.families.kinds import extra_kinds
-from kvcalc.catalog.families.plan import layer_count, mixer_of, read_plan
-from kvcalc.catalog.families.plan_layer import Layer
-from kvcalc.catalog.families.tensors import linear, norm
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.decoder import layer_group
+from kvcalc.catalog.config.families.kinds import extra_kinds
+from kvcalc.catalog.config.families.plan import layer_count, mixer_of, read_plan
+from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.tensors import linear, norm
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import LayerGroup, Tensor
 
 COUNT = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")

@@ -1,7 +1,7 @@
 """Models found by architecture search (Nemotron-NAS, DeciLM): each block says its own attention and MLP."""
 
-from kvcalc.catalog.families.plan_layer import Layer
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 

@@ -1,7 +1,7 @@
 """Where in a config the text decoder is, and what it needs to know of the parts beside it."""
 
-from kvcalc.catalog.families.table import traits_of
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.table import traits_of
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "decoder")

@@ -1,10 +1,10 @@
 """Tensors outside the layers: embedding, positions, final norm, head."""
 
-from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.families.extras import extra_tensors
-from kvcalc.catalog.families.tensors import linear, norm
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.families.extras import extra_tensors
+from kvcalc.catalog.config.families.tensors import linear, norm
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import Tensor
 
 

@@ -1,13 +1,13 @@
 """Which layer is what: mixer, MLP, whose cache it reads, and what it says otherwise than the rest."""
 
-from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.families.kinds import listed_length, read_kinds
-from kvcalc.catalog.families.nas import read_blocks
-from kvcalc.catalog.families.plan_layer import Layer
-from kvcalc.catalog.families.sharing import indexers, owners
-from kvcalc.catalog.families.sparse import mlp_kinds
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.families.kinds import listed_length, read_kinds
+from kvcalc.catalog.config.families.nas import read_blocks
+from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.sharing import indexers, owners
+from kvcalc.catalog.config.families.sparse import mlp_kinds
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 
 MOST_LAYERS = 4096
 COUNT = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, LayerGroup
 
 ROTATES = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 

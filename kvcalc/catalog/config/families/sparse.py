@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from kvcalc.catalog.families.expressions import size
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.expressions import size
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts", "num_moe_experts", "num_expert")

@@ -5,15 +5,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.sections import find_table
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.files.sections import find_table
 
 PARTS = ("dense", "moe", "latent", "hybrid", "older", "encoder_decoder", "multimodal")
 
 
 @cache
 def _texts() -> tuple[str, ...]:
-    folder = files("kvcalc.catalog.families")
+    folder = files("kvcalc.catalog.config.families")
     return tuple(folder.joinpath(f"{part}.toml").read_text(encoding="utf-8") for part in PARTS)
 
 
@@ -34,7 +34,7 @@ def _merged(model_type: str) -> dict[str, Any]:
 
 @cache
 def _refused() -> dict[str, str]:
-    text = files("kvcalc.catalog.families").joinpath("refused.toml").read_text(encoding="utf-8")
+    text = files("kvcalc.catalog.config.families").joinpath("refused.toml").read_text(encoding="utf-8")
     return {name: why for why, entry in tomllib.loads(text).items() for name in entry["types"]}
 
 

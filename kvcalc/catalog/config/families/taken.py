@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from kvcalc.catalog.families.mlp import TOP_K
-from kvcalc.catalog.families.sparse import EXPERTS
-from kvcalc.catalog.families.traits import Traits
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.mlp import TOP_K
+from kvcalc.catalog.config.families.sparse import EXPERTS
+from kvcalc.catalog.config.families.traits import Traits
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.base import Assumption
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 _OFF: tuple[object, ...] = (None, False, 0, "", [], {})
@@ -14,7 +14,7 @@ _OFF: tuple[object, ...] = (None, False, 0, "", [], {})
 
 @cache
 def _table() -> tuple[re.Pattern[str], frozenset[str]]:
-    text = files("kvcalc.catalog.families").joinpath("unread.toml").read_text(encoding="utf-8")
+    text = files("kvcalc.catalog.config.families").joinpath("unread.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
     return re.compile("|".join(data["shaping"])), frozenset(data["harmless"])
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.recurrent.delta import gated_delta_net, kda
-from kvcalc.catalog.recurrent.linear import lightning, mlstm, rg_lru, short_conv
-from kvcalc.catalog.recurrent.mamba import STATE, is_mamba2, mamba1, mamba2, plamo2_mamba
-from kvcalc.catalog.recurrent.parts import Mixed
-from kvcalc.catalog.recurrent.rwkv import rwkv
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.recurrent.delta import gated_delta_net, kda
+from kvcalc.catalog.config.recurrent.linear import lightning, mlstm, rg_lru, short_conv
+from kvcalc.catalog.config.recurrent.mamba import STATE, is_mamba2, mamba1, mamba2, plamo2_mamba
+from kvcalc.catalog.config.recurrent.parts import Mixed
+from kvcalc.catalog.config.recurrent.rwkv import rwkv
 from kvcalc.errors import KvcalcError
 
 # Kinds, and the same kinds as other checkpoints lay out their matrices.

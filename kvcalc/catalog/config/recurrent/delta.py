@@ -6,9 +6,9 @@ whose last K − 1 columns are kept.
 
 from typing import NamedTuple
 
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.recurrent.mamba import state_dtype
-from kvcalc.catalog.recurrent.parts import Mixed, depthwise, dotted, matrix, vector
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.recurrent.mamba import state_dtype
+from kvcalc.catalog.config.recurrent.parts import Mixed, depthwise, dotted, matrix, vector
 from kvcalc.specs.model import Recurrent, Tensor
 
 

@@ -1,8 +1,8 @@
 """Linear attention with fixed decays, and gated linear recurrences: no keys of it look alike, so one function each."""
 
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.recurrent.mamba import state_dtype
-from kvcalc.catalog.recurrent.parts import Mixed, depthwise, dotted, matrix, vector
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.recurrent.mamba import state_dtype
+from kvcalc.catalog.config.recurrent.parts import Mixed, depthwise, dotted, matrix, vector
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import DTYPE_ALIASES
 from kvcalc.specs.model import Recurrent, Tensor

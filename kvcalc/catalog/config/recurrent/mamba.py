@@ -4,8 +4,8 @@ Mamba-1 keeps d_inner × d_state elements a layer and K − 1 columns of d_inner
 heads × head_dim × d_state, and its convolution also runs over B and C of every group.
 """
 
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.recurrent.parts import Mixed, depthwise, dotted, matrix, vector
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.recurrent.parts import Mixed, depthwise, dotted, matrix, vector
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import DTYPE_ALIASES, ELEMENT_BITS
 from kvcalc.specs.model import Recurrent

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kvcalc.catalog.families.tensors import linear
+from kvcalc.catalog.config.families.tensors import linear
 from kvcalc.specs.formats import BF16, FP32
 from kvcalc.specs.model import Recurrent, Split, Tensor
 

@@ -3,8 +3,8 @@
 A shift is a convolution over two tokens: one column is kept for the time mixing, one for the channel mixing.
 """
 
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.recurrent.parts import Mixed, dotted, matrix, vector
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.recurrent.parts import Mixed, dotted, matrix, vector
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import Recurrent, Tensor
 

@@ -3,11 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kvcalc.catalog.families.defaults import defaults_of
-from kvcalc.catalog.keys import Keys
-from kvcalc.catalog.towers.data import Kind, ModelTable, Part, TowerTable, model_table, tower_defaults, tower_table
-from kvcalc.catalog.towers.scope import Scope
-from kvcalc.catalog.towers.table import tensors_of
+from kvcalc.catalog.config.families.defaults import defaults_of
+from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.towers.data import (
+    Kind,
+    ModelTable,
+    Part,
+    TowerTable,
+    model_table,
+    tower_defaults,
+    tower_table,
+)
+from kvcalc.catalog.config.towers.scope import Scope
+from kvcalc.catalog.config.towers.table import tensors_of
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.model import Category, Tower
 

@@ -5,8 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from kvcalc.catalog.sections import find_table
-from kvcalc.catalog.towers.table import Tree
+from kvcalc.catalog.config.towers.table import Tree
+from kvcalc.catalog.files.sections import find_table
 from kvcalc.specs.base import Frozen
 
 Kind = Literal["vision", "audio", "encoder", "other"]
@@ -60,7 +60,7 @@ class ModelTable(Frozen):
 
 @cache
 def _texts(names: tuple[str, ...]) -> tuple[str, ...]:
-    folder = files("kvcalc.catalog.towers")
+    folder = files("kvcalc.catalog.config.towers")
     return tuple(folder.joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in names)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from kvcalc.catalog.expression import Value, evaluate
-from kvcalc.catalog.keys import Keys, shown
+from kvcalc.catalog.config.expression import Value, evaluate
+from kvcalc.catalog.config.keys import Keys, shown
 from kvcalc.errors import KvcalcError
 
 LARGEST = 10**8  # of a key

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kvcalc.catalog.towers.scope import Scope
+from kvcalc.catalog.config.towers.scope import Scope
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import Category, Split, Tensor
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kvcalc.catalog.families.expressions import size, switch
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 KEYS = Keys({"hc_mult": 4, "widths": [1536, 512], "use_bias": True, "kind": "gated-gelu", "ids": [], "half": 1.5})

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kvcalc.catalog.families.sharing import indexers, owners
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.sharing import indexers, owners
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 

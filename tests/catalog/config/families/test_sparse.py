@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kvcalc.catalog.families.sparse import mlp_kinds
-from kvcalc.catalog.families.table import traits_of
-from kvcalc.catalog.keys import Keys
+from kvcalc.catalog.config.families.sparse import mlp_kinds
+from kvcalc.catalog.config.families.table import traits_of
+from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 

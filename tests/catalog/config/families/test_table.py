@@ -6,11 +6,11 @@ from importlib.resources import files
 
 import pytest
 
-from kvcalc.catalog.families.table import PARTS, traits_of
-from kvcalc.catalog.families.traits import Traits
+from kvcalc.catalog.config.families.table import PARTS, traits_of
+from kvcalc.catalog.config.families.traits import Traits
 
 TABLES = {
-    part: tomllib.loads(files("kvcalc.catalog.families").joinpath(f"{part}.toml").read_text(encoding="utf-8"))
+    part: tomllib.loads(files("kvcalc.catalog.config.families").joinpath(f"{part}.toml").read_text(encoding="utf-8"))
     for part in PARTS
 }
 FAMILIES = [name for table in TABLES.values() for name in table]
@@ -37,7 +37,9 @@ def expressions(traits: Traits) -> list[str]:
 
 
 def test_refused_architectures_are_in_no_table() -> None:
-    refused = tomllib.loads(files("kvcalc.catalog.families").joinpath("refused.toml").read_text(encoding="utf-8"))
+    refused = tomllib.loads(
+        files("kvcalc.catalog.config.families").joinpath("refused.toml").read_text(encoding="utf-8")
+    )
     names = [name for entry in refused.values() for name in entry["types"]]
     assert not set(names) & set(FAMILIES)
     assert all(traits_of(name).refuse for name in names)

@@ -1,0 +1,1 @@
+"""What the executor's measurements are compared with."""

@@ -1,0 +1,1 @@
+"""`kvcalc models` and `kvcalc gpus`."""

@@ -1,0 +1,1 @@
+"""`kvcalc size`, with and without a GPU."""

@@ -1,0 +1,1 @@
+"""A config.json becomes a ModelSpec."""

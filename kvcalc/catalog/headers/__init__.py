@@ -1,0 +1,1 @@
+"""Shapes and bytes that a checkpoint's own headers state."""

@@ -1,0 +1,1 @@
+"""How weights are stored: what checkpoints declare, and what flags ask for."""

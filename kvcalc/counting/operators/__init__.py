@@ -1,0 +1,1 @@
+"""The operators of a pass, with their bytes and FLOPs."""

@@ -1,0 +1,1 @@
+"""No engine: the mathematics alone."""

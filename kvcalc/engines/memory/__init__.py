@@ -1,0 +1,1 @@
+"""Memory before the cache: what several engines share."""
