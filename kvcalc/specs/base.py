@@ -14,7 +14,7 @@ class Frozen(BaseModel):
 Value = TypeVar("Value", bound=Frozen)
 
 
-def replace(value: Value, **changes: Any) -> Value:
+def replace(value: Value, /, **changes: Any) -> Value:
     """The same value with some fields changed.
 
     >>> replace(Assumption(name="price", value=2, why="given"), value=3).value
