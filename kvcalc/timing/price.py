@@ -150,8 +150,7 @@ def _experts(operator: Operator, machine: Machine) -> Times:
     rows = next((found for name in names if (found := [row for row in usable if row.dtype == name])), usable)
     shares = machine.kernels.experts_flops_share
     flops_share = shares[max((key for key in shares if int(key) <= load.experts), key=int)]
-    touched = load.touched(load.tokens**machine.profile.routing_exponent)
-    moved = touched * load.expert_bytes + operator.activation_bytes
+    moved = operator.weight_bytes + operator.activation_bytes
     best: Quantity = None
     for row in rows:
         peak = arithmetic(machine.gpu, QUANTIZES.get(row.dtype, operator.compute))[1]

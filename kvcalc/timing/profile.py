@@ -29,7 +29,6 @@ class Profile(NamedTuple):
     kernel_factor: float = 1  # of all kernels: below 1 where better ones than the measured are run
     launch_factor: float = 1  # of their latencies
     link_factor: float = 1  # of collectives
-    routing_exponent: float = 1  # B tokens touch as many experts as B ** exponent independent ones
     fused_experts: bool = True  # False: one multiplication a matrix, over the gathered experts
     reread_bytes_per_s: float = (
         0  # 0: query heads of a group share one reading of the cache; else from L2, at this rate

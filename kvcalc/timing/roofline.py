@@ -44,8 +44,8 @@ class Bound(NamedTuple):
 def bound(operators: Iterable[Operator], gpu: GpuSpec) -> Bound:
     """The lessons' bound: weights and cache at full bandwidth against FLOPs at full peak.
 
-    The embedding table is not read, idle towers are not in the list, and experts count as those that uniform routing
-    wakes. (`--engine ideal` counts every parameter instead, with the formulas of `formulas.step`.)
+    The embedding table is not read, idle towers are not in the list, and experts count as those that the estimate wakes
+    too, `counting.work.woken`. (`--engine ideal` counts every parameter instead, with the formulas of `formulas.step`.)
 
     >>> from kvcalc.counting.work import Operator
     >>> from kvcalc.catalog.gpus import load_gpu

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.operators.attention import attended
 from kvcalc.counting.operators.passes import decode_step, mixed_step, prefill_step
-from kvcalc.counting.work import Operator
+from kvcalc.counting.work import Operator, woken
 from kvcalc.errors import KvcalcError
+from kvcalc.formulas.step import experts_touched
 from kvcalc.specs.deployment import Layout
 
 TP8 = Layout(tensor_parallel_size=8)
@@ -85,12 +86,26 @@ def test_windows_stop_growing() -> None:
     assert named(far, "attention (full)").cache_bytes == 100_000 * 2 * 8 * 64 * 2
 
 
-def test_experts_are_read_as_uniform_routing_wakes_them() -> None:
+def test_coarse_experts_are_woken_as_by_fewer_tokens() -> None:
     operators = decode_step(load_model("mixtral-8x7b"), batch=4, context=1)
     experts = named(operators, "experts")
-    touched = 8 * (1 - (6 / 8) ** 4)
+    touched = 8 * (1 - (6 / 8) ** 4**0.79)
     assert experts.weight_bytes == pytest.approx(touched * 3 * 4096 * 14336 * 2)
     assert experts.flops == 4 * 2 * 2 * 3 * 4096 * 14336  # two experts a token
+
+
+def test_fine_experts_are_woken_as_uniform_routing_has_it() -> None:
+    experts = named(decode_step(load_model("deepseek-v3"), batch=20, context=1), "experts")
+    assert experts.experts is not None
+    assert experts.experts.woken == pytest.approx(256 * (1 - (248 / 256) ** 20))
+
+
+@given(st.integers(1, 512), st.integers(1, 8), st.integers(1, 10_000))
+def test_woken_experts_lie_between_one_token_and_uniform_routing(experts: int, chosen: int, tokens: int) -> None:
+    top_k = min(chosen, experts)
+    some = woken(experts, top_k, tokens)
+    assert top_k * (1 - 1e-9) <= some <= experts_touched(experts, top_k, tokens) * (1 + 1e-9)
+    assert woken(experts, top_k, tokens + 1) >= some * (1 - 1e-12)
 
 
 def test_expert_parallelism_keeps_whole_experts_and_sends_rows() -> None:

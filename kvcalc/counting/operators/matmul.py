@@ -166,7 +166,7 @@ def expert_operators(
         "experts",
         group.count,
         flops=2 * chosen * elements / parts,
-        weight_bytes=load.touched() * load.expert_bytes,
+        weight_bytes=load.woken * load.expert_bytes,
         activation_bytes=chosen * moved,
         compute=weight.compute,
         format=weight.name,
