@@ -18,7 +18,7 @@ from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.weights import weight_bytes
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Source
+from kvcalc.specs.base import Source, replace
 from kvcalc.specs.model import ModelSpec, Recurrent
 
 Facts = dict[str, Any]
@@ -101,7 +101,7 @@ def _cache_figures(model: ModelSpec, cache: Facts) -> Facts:
     """Growth while windows fill, and state, of as many layers as were measured; bf16 cache, as measured."""
     built = sum(cache.get("kinds", {}).values())
     layers = range(built) if 0 < built < model.layers else None
-    sixteen = model.model_copy(update={"dtype": "bf16"})
+    sixteen = replace(model, dtype="bf16")
     profile = cache_profile(sixteen, "bf16", layers=layers)
     growth, fixed = cache.get("measured_bytes_per_token"), cache.get("measured_fixed_bytes")
     if fixed is not None:
@@ -155,7 +155,7 @@ def _place(model: str, folders: Iterable[str], table: Facts) -> Facts:
 
 def published_bytes(model: ModelSpec, fact: Facts) -> int:
     """Bytes of the file: conversions to MLX leave the multi-token-prediction layers out, as their sizes say."""
-    return weight_bytes(model.model_copy(update={"mtp": ()}))
+    return weight_bytes(replace(model, mtp=()))
 
 
 def summary(models: list[Facts], published: list[Facts]) -> Facts:

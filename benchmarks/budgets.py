@@ -17,6 +17,7 @@ from kvcalc.engines.memory.settings import Observed
 from kvcalc.engines.memory.shape import Encoder, ProfileShape, profile_shape
 from kvcalc.engines.versions import parse_version
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -73,7 +74,7 @@ def _of_its_stage(
     case: Case, shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, observed: Observed
 ) -> Observed:
     """A record of a pipeline has the lines of one stage; whether that is the last is seen by its printed peak."""
-    inner = observed.model_copy(update={"inner_stage": True})
+    inner = replace(observed, inner_stage=True)
     printed = case.get("activation_gib")
     if printed is None:
         return observed
@@ -137,7 +138,7 @@ def gpu_of(case: Case) -> GpuSpec:
             peak_flops={"bf16": 1e14},
             unified_memory="unified" in case["gpu"],
         )
-    return gpu if total is None else gpu.model_copy(update={"usable_memory_bytes": int(float(total) * GIB)})
+    return gpu if total is None else replace(gpu, usable_memory_bytes=int(float(total) * GIB))
 
 
 def deployment_of(case: Case) -> Deployment:

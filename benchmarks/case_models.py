@@ -12,7 +12,7 @@ from kvcalc.catalog.config.read import read_config
 from kvcalc.catalog.models import load_card
 from kvcalc.counting.cache import element_bytes
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Source
+from kvcalc.specs.base import Source, replace
 from kvcalc.specs.model import Attention, Indexer, LatentAttention, LayerGroup, Mixer, ModelSpec, Recurrent
 
 Case = dict[str, Any]
@@ -86,7 +86,7 @@ def _indexed(mixer: Mixer) -> Mixer:
     """Sparse attention's index: 128 elements in every model that has been logged."""
     if not isinstance(mixer, LatentAttention):
         return mixer
-    return mixer.model_copy(update={"indexer": Indexer(heads=1, head_dim=128, top_k=2048)})
+    return replace(mixer, indexer=Indexer(heads=1, head_dim=128, top_k=2048))
 
 
 def _number(text: str) -> int:

@@ -13,6 +13,7 @@ from question_models import question_model
 
 from kvcalc.engines import capacity
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.units import GIB
@@ -31,7 +32,7 @@ def question_checks(case: Case, folders: Sequence[Path]) -> list[Check]:
 
 
 def _check(case: Case, model: ModelSpec, version: str | None) -> list[Check]:
-    deployment = _fitted(case, model, deployment_of(_with_length(case)).model_copy(update={"engine_version": version}))
+    deployment = _fitted(case, model, replace(deployment_of(_with_length(case)), engine_version=version))
     pool = int((case.get("available_kv_gib") or 0) * GIB)
     found = []
     if case.get("needed_gib") is not None:
@@ -68,7 +69,7 @@ def _fitted(case: Case, model: ModelSpec, stated: Deployment) -> Deployment:
     if case.get("kv_bytes_per_token_per_gpu"):
         return _as_wide(case, model, stated)
     for settings in _speculations(case, stated):
-        tried = stated.model_copy(update=settings)
+        tried = replace(stated, **settings)
         held = capacity(model, tried, GIB)
         sizes = {group.block_size for pool in held.pools for group in pool.groups if group.block_size}
         widest = max((group.layers for pool in held.pools for group in pool.groups), default=0)
@@ -97,7 +98,7 @@ def _as_wide(case: Case, model: ModelSpec, stated: Deployment) -> Deployment:
     """Tensor-parallel size and cache type from the bytes of a token on one GPU, where the prose does not give them."""
     want = case["kv_bytes_per_token_per_gpu"]
     for dtype, tp in product(_dtypes(stated), dict.fromkeys((stated.tensor_parallel_size, 1, 2, 4, 8))):
-        tried = stated.model_copy(update={"tensor_parallel_size": tp, "kv_cache_dtype": dtype})
+        tried = replace(stated, tensor_parallel_size=tp, kv_cache_dtype=dtype)
         try:
             if capacity(model, tried, GIB).bytes_per_token(0) == want:
                 return tried

@@ -16,6 +16,7 @@ from case_flags import ENGINES, version_of
 
 from kvcalc.engines import capacity, loaded_weight_bytes
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.specs.variants import architecture_variants
@@ -117,7 +118,7 @@ def _sequences(case: Case, said: str, model: ModelSpec, settings: list[Deploymen
     for match in OF_STAGE.finditer(said):
         length = LENGTH.search(str(case.get("question") or ""))
         if length:
-            stages = [one.model_copy(update={"pipeline_parallel_size": int(match[2])}) for one in settings]
+            stages = [replace(one, pipeline_parallel_size=int(match[2])) for one in settings]
             yield _nearest(_number(match[1]) * GIB, model, stages, int(_number(length[1])), GIB)
 
 

@@ -17,6 +17,7 @@ from kvcalc.answers.speculate.rounds import Overheads, Round, Rounds, tables
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
 from kvcalc.timing.kernels import smooth_maximum
@@ -142,7 +143,7 @@ def _drafting(target: Deployed, name: str, spec: Mapping[str, Any]) -> tuple[Dra
     found = drafter(target.model, model_name, None, Tree())
     assert found.model is not None
     stored = as_served(found.model, target.model.dtype, form)
-    return found.model_copy(update={"model": stored, "own": stored}), int(gamma or USUAL_GAMMA)
+    return replace(found, model=stored, own=stored), int(gamma or USUAL_GAMMA)
 
 
 def _bare(name: str) -> str:

@@ -15,6 +15,7 @@ from times.least import robust_fit
 
 from kvcalc.catalog.kernels import load_kernels
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AllReduceKernel
 from kvcalc.timing.kernels import ring_time
@@ -105,4 +106,4 @@ def _least(
 
 def _with_evidence(row: AllReduceKernel, nccl: AllReduceKernel, cases: Sequence[Case], gpu: GpuSpec) -> AllReduceKernel:
     error = float(np.median(np.abs(time_with(row, nccl, cases, gpu) / seconds(cases) - 1)))
-    return row.model_copy(update={"points": len(cases), "error": error})
+    return replace(row, points=len(cases), error=error)

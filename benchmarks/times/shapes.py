@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.formats import BF16, PLAIN, WeightFormat, integer
 from kvcalc.specs.model import (
     Attention,
@@ -62,7 +63,7 @@ def shape(dims: Mapping[str, Any], weights_dtype: str, file_bytes: float | None 
                 tensors = (*projections, *matrices)
                 groups.append(LayerGroup(layers=tuple(range(low, high)), mixers=(mixer,), mlp=mlp, tensors=tensors))
     table = Tensor(name="embedding", shape=(dims["vocab"], hidden), category="embedding", split="vocab", format=plain)
-    head = table.model_copy(update={"name": "head", "category": "head", "matmul": True})
+    head = replace(table, name="head", category="head", matmul=True)
     counted = sum(tensor.parameters * group.count for group in groups for tensor in group.tensors)
     # Whether the head has a table of its own shows in the stated parameters.
     stated = dims.get("params", counted + 2 * table.parameters)
@@ -125,7 +126,7 @@ def _dense(dims: Mapping[str, Any], weight: WeightFormat) -> tuple[Mlp, tuple[Te
 def _matrices(category: Any, width: int, hidden: int, gated: bool, weight: WeightFormat) -> tuple[Tensor, ...]:
     up = _matrix(f"{category}.up", category, "columns", width, hidden, weight)
     down = _matrix(f"{category}.down", category, "rows", hidden, width, weight)
-    return (*([up.model_copy(update={"name": f"{category}.gate"})] if gated else []), up, down)
+    return (*([replace(up, name=f"{category}.gate")] if gated else []), up, down)
 
 
 def _experts(
@@ -137,6 +138,6 @@ def _experts(
     router = _matrix("router", "router", "whole", dims["experts"], dims["h"], plain)
     return mlp, (
         router,
-        *(tensor.model_copy(update={"copies": dims["experts"]}) for tensor in routed),
+        *(replace(tensor, copies=dims["experts"]) for tensor in routed),
         *(_matrices("shared_experts", shared, dims["h"], True, rest) if shared else ()),
     )

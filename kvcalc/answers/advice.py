@@ -8,6 +8,7 @@ from kvcalc.answers.speed import cost_of, step_time_of
 from kvcalc.answers.verdict import unfit_reason
 from kvcalc.errors import KvcalcError
 from kvcalc.results.size import Advice
+from kvcalc.specs.base import replace
 from kvcalc.units import GIB, format_bytes, format_count, format_usd
 
 WORTH_SAYING = 1.05  # a change that gives less is noise
@@ -79,7 +80,7 @@ def _outcome(deployed: Deployed, point: OperatingPoint, measured_pool: int | Non
 
 def _with(deployed: Deployed, update: dict[str, Any]) -> Deployed:
     """The same question with another deployment."""
-    deployment = deployed.deployment.model_copy(update=update)
+    deployment = replace(deployed.deployment, **update)
     model = stored_as(deployed.model, deployment) if "quantization" in update else deployed.model
     return Deployed(deployed.question._replace(deployment=deployment, model=model))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kvcalc.results.compare import SHORT
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 
 Name = Mapping[str, Any]  # what an answer is told apart by: {"gpu": "l40s", "tp": 2}
 SELF_EVIDENT = ("model", "gpu", "deployment")  # whose values need no word before them
@@ -30,7 +30,7 @@ def _said(assumption: Assumption, answers: Sequence[tuple[Name, bool]]) -> Assum
     holders = [name for name, held in answers if held]
     named = _by_one_key(holders, answers) or list(dict.fromkeys(words(name) for name in holders))
     said = ", ".join(named) if len(named) <= MOST_NAMED else f"{len(holders)} of {len(answers)}"
-    return assumption.model_copy(update={"why": f"{assumption.why} ({said})"})
+    return replace(assumption, why=f"{assumption.why} ({said})")
 
 
 def _by_one_key(holders: Sequence[Name], answers: Sequence[tuple[Name, bool]]) -> list[str]:

@@ -14,7 +14,7 @@ from kvcalc.engines.capacity import Capacity, length_of
 from kvcalc.engines.memory.before_cache import memory_before_cache
 from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.gpu import GpuSpec, Price
 from kvcalc.specs.model import ModelSpec
@@ -81,7 +81,7 @@ class Deployed:
         """None where the pool is not predicted. Windows keep what one step carries beside their own tokens."""
         if self.pool_bytes is None:
             return None
-        resolved = self.deployment.model_copy(update={"max_num_batched_tokens": self.max_num_batched_tokens})
+        resolved = replace(self.deployment, max_num_batched_tokens=self.max_num_batched_tokens)
         return capacity(self.model, resolved, self.pool_bytes)
 
     @cached_property
@@ -100,7 +100,7 @@ class Deployed:
 
     @cached_property
     def _empty(self) -> Capacity:
-        resolved = self.deployment.model_copy(update={"max_num_batched_tokens": self.max_num_batched_tokens})
+        resolved = replace(self.deployment, max_num_batched_tokens=self.max_num_batched_tokens)
         return capacity(self.model, resolved, 0)
 
     def longest(self, pool_seen: bool = False) -> int | None:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from kvcalc.catalog.files.toml import read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.budget import SCHEMA, Budget, Entry, Limits
 from kvcalc.specs.checked import first_mistake, flag_of
 from kvcalc.specs.deployment import Deployment
@@ -50,7 +51,7 @@ def read_budget(path: Path) -> Budget:
     shared = _flags(defaults, f"{where}: defaults")
     starts = _table_lines(path)
     entries = tuple(
-        _entry(gpu | table, shared, where, i).model_copy(update={"line": starts[i - 1] if i <= len(starts) else 1})
+        replace(_entry(gpu | table, shared, where, i), line=starts[i - 1] if i <= len(starts) else 1)
         for i, table in enumerate(tables, start=1)
     )
     names = [entry.name for entry in entries]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import UNKNOWN_FIELD, first_mistake
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GB
@@ -53,7 +53,7 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     if not others:
         return _named(name)
     why = f"{name_or_path!r} may also be {' or '.join(others)}; name the board to be sure"
-    return _named(name).model_copy(update={"assumptions": (Assumption(name="gpu", value=name, why=why),)})
+    return replace(_named(name), assumptions=(Assumption(name="gpu", value=name, why=why),))
 
 
 def all_gpus() -> tuple[GpuSpec, ...]:

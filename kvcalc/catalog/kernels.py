@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.checked import first_mistake
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels, Measured
@@ -38,7 +39,7 @@ def load_kernels(gpu: GpuSpec, engine: str | None = None) -> Kernels:
     """
     of_engine = similar(gpu, engine) if engine else None
     known = _chain(None if of_engine else gpu.name, of_engine or similar(gpu))
-    return known if gpu.kernels is None else _merged([gpu.kernels, known]).model_copy(update={"like": None})
+    return known if gpu.kernels is None else replace(_merged([gpu.kernels, known]), like=None)
 
 
 @cache
@@ -47,7 +48,7 @@ def _chain(own: str | None, other: str | None) -> Kernels:
     mine = None if own is None else _file(own)
     files = [mine, _file(other) if other and other != own else None, _file(GENERIC)]
     like = None if mine or own is None else other or GENERIC
-    return _merged([one for one in files if one is not None]).model_copy(update={"like": like})
+    return replace(_merged([one for one in files if one is not None]), like=like)
 
 
 @cache
@@ -94,7 +95,7 @@ def _merged(chain: list[Kernels]) -> Kernels:
             changes[field] = (*mine, *more)
         for field in ("elementwise_share", "weight_only_share", "experts_flops_share"):
             changes[field] = getattr(first, field) or getattr(other, field)
-        first = first.model_copy(update=changes)
+        first = replace(first, **changes)
     return first
 
 

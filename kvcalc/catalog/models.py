@@ -13,7 +13,7 @@ from kvcalc.catalog.config.read import read_config
 from kvcalc.catalog.files.jsonfile import read_json
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Source
+from kvcalc.specs.base import Source, replace
 from kvcalc.specs.model import ModelSpec
 
 if TYPE_CHECKING:
@@ -193,10 +193,9 @@ def with_file(model: ModelSpec, found: "tuple[Stored, str] | None") -> ModelSpec
             hint="fetch it again, or size the config.json by itself",
         )
     kinds = ", ".join(f"{dtype} {count}" for dtype, count in sorted(stored.elements.items()))
-    return model.model_copy(
-        update={
-            "weight_file_bytes": stored.bytes,
-            "file_parameters": stored.parameters,
-            "sources": (*model.sources, Source(what=f"{where} of {model.name}", note=kinds or None)),
-        }
+    return replace(
+        model,
+        weight_file_bytes=stored.bytes,
+        file_parameters=stored.parameters,
+        sources=(*model.sources, Source(what=f"{where} of {model.name}", note=kinds or None)),
     )

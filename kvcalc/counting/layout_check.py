@@ -2,6 +2,7 @@
 
 from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import (
     Attention,
@@ -40,7 +41,7 @@ def _check_division(model: ModelSpec, layout: Layout) -> None:
 
 def _divides(model: ModelSpec, layout: Layout, size: int) -> bool:
     try:
-        _check_division(model, layout.model_copy(update={"tensor_parallel_size": size}))
+        _check_division(model, replace(layout, tensor_parallel_size=size))
     except KvcalcError:
         return False
     return True

@@ -26,6 +26,7 @@ from kvcalc.executor.shape import Shape
 from kvcalc.executor.skeleton import skeleton
 from kvcalc.executor.timing import Sample
 from kvcalc.results.calibrate import CalibrateResult, GlueRow
+from kvcalc.specs.base import replace
 
 ENDS = (0, -1)  # the smallest and the largest of the calibration's matrices and caches: latency and bandwidth
 SKELETON = 1  # of the decoders that are all glue: the middle one
@@ -72,12 +73,11 @@ class Beside:
         glue = glue_at(known, dtype, cold=False, qk_norm=qk_norm)
         _, layers, moved, logits = glue_columns(dtype, self._shape, _glue_rows(batch))
         slower = samples["glue"].value / glue_seconds(glue, layers, moved, logits)
-        return known.model_copy(
-            update={
-                "linear_rows": (linear, *known.linear_rows),
-                "attention_rows": (attention, *known.attention_rows),
-                "glue_rows": tuple(_slowed(row, slower) for row in known.glue_rows),
-            }
+        return replace(
+            known,
+            linear_rows=(linear, *known.linear_rows),
+            attention_rows=(attention, *known.attention_rows),
+            glue_rows=tuple(_slowed(row, slower) for row in known.glue_rows),
         )
 
     @property
@@ -97,11 +97,10 @@ def _glue_rows(batch: int) -> int:
 
 def _slowed(row: GlueRow, slower: float) -> GlueRow:
     moved, sampled = row.bandwidth_bytes_per_s, row.sampler_bandwidth_bytes_per_s
-    return row.model_copy(
-        update={
-            "step_s": row.step_s * slower,
-            "layer_s": row.layer_s * slower,
-            "bandwidth_bytes_per_s": moved / slower if moved else None,
-            "sampler_bandwidth_bytes_per_s": sampled / slower if sampled else None,
-        }
+    return replace(
+        row,
+        step_s=row.step_s * slower,
+        layer_s=row.layer_s * slower,
+        bandwidth_bytes_per_s=moved / slower if moved else None,
+        sampler_bandwidth_bytes_per_s=sampled / slower if sampled else None,
     )

@@ -12,6 +12,7 @@ from kvcalc.executor.microbench_layer import Heads, attention_row, glue_rows
 from kvcalc.executor.quiet import moved, wait_until_quiet
 from kvcalc.executor.timing import STEADY, Bench
 from kvcalc.results.calibrate import AttentionRow, CalibrateReport, CalibrateResult, GlueRow, LinearRow, Rate
+from kvcalc.specs.base import replace
 
 Progress = Callable[[str, float], None]  # what is done now, and the share of the whole that is done
 DEFAULT = Heads("bf16", 4, 128, 64)
@@ -96,14 +97,13 @@ def completed(
     """The result with the constants for these heads, this dtype and these rows; measured where it lacks them."""
     known = Rows(result.linear_rows, result.glue_rows, result.attention_rows, result.spread)
     found = _missing(known, bench, heads, rows, progress)
-    return result.model_copy(
-        update={
-            "quiet": result.quiet and not bench.disturbed,
-            "linear_rows": found.linear,
-            "glue_rows": found.glue,
-            "attention_rows": found.attention,
-            "spread": found.spread,
-        }
+    return replace(
+        result,
+        quiet=result.quiet and not bench.disturbed,
+        linear_rows=found.linear,
+        glue_rows=found.glue,
+        attention_rows=found.attention,
+        spread=found.spread,
     )
 
 

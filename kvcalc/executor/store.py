@@ -11,6 +11,7 @@ from kvcalc.answers.device.calibration import spec_name, spec_of, toml_of
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.device import Device
 from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.specs.base import replace
 
 FRESH = timedelta(hours=12)
 
@@ -31,7 +32,7 @@ def save(result: CalibrateResult, spec_file: Path | None = None) -> CalibrateRes
     """
     spec = spec_of(result)
     path = spec_file or folder() / f"{spec.name}.toml"
-    result = result.model_copy(update={"spec_file": str(path)})
+    result = replace(result, spec_file=str(path))
     _write(path, toml_of(spec))
     _write(folder() / f"{spec.name}.json", result.model_dump_json(indent=2) + "\n")
     return result

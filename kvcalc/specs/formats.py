@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, replace
 
 # Bits of one element, by the names that configs and engines use.
 ELEMENT_BITS = {
@@ -51,7 +51,7 @@ MXFP4 = WeightFormat(name="mxfp4", compute="mxfp4", bits=4, scale="group", scale
 NVFP4 = WeightFormat(
     name="nvfp4", compute="nvfp4", bits=4, scale="group", scale_bits=8, group=16, bits_per_tensor=64
 )  # an fp8 scale for 16 elements; an fp32 scale of the weight and one of the input
-NVFP4_WEIGHT_ONLY = NVFP4.model_copy(update={"name": "nvfp4-w4a16", "compute": "bf16", "bits_per_tensor": 32})
+NVFP4_WEIGHT_ONLY = replace(NVFP4, name="nvfp4-w4a16", compute="bf16", bits_per_tensor=32)
 
 
 def integer(bits: int, group: int | None, scale_bits: int = 16, zero_bits: float = 0, **more: int) -> WeightFormat:

@@ -5,6 +5,7 @@ The weights are left alone: these answer "what would the cache cost", not "what 
 
 from collections.abc import Callable
 
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, LayerGroup, Mixer, ModelSpec
 
 
@@ -12,14 +13,14 @@ def with_mixers(model: ModelSpec, change: Callable[[Mixer], Mixer]) -> ModelSpec
     """The model with every mixer of its text decoder changed."""
 
     def changed(group: LayerGroup) -> LayerGroup:
-        return group.model_copy(update={"mixers": tuple(change(mixer) for mixer in group.mixers)})
+        return replace(group, mixers=tuple(change(mixer) for mixer in group.mixers))
 
-    return model.model_copy(update={"groups": tuple(changed(group) for group in model.groups)})
+    return replace(model, groups=tuple(changed(group) for group in model.groups))
 
 
 def _as_many_kv_heads(mixer: Mixer) -> Mixer:
     if isinstance(mixer, Attention) and mixer.kv_heads < mixer.query_heads:
-        return mixer.model_copy(update={"kv_heads": mixer.query_heads})
+        return replace(mixer, kv_heads=mixer.query_heads)
     return mixer
 
 
@@ -37,13 +38,13 @@ def _full_heads(mixer: Mixer) -> Mixer:
 
 def _without_window(mixer: Mixer) -> Mixer:
     if isinstance(mixer, Attention) and mixer.window is not None:
-        return mixer.model_copy(update={"window": None, "chunked": False})
+        return replace(mixer, window=None, chunked=False)
     return mixer
 
 
 def _own_cache(mixer: Mixer) -> Mixer:
     if isinstance(mixer, Attention) and not mixer.owns_cache:
-        return mixer.model_copy(update={"owns_cache": True})
+        return replace(mixer, owns_cache=True)
     return mixer
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from kvcalc.catalog.gpus import all_gpus, gpu_names, load_gpu
 from kvcalc.catalog.prices import _table, price_age_days, price_of, price_sources, price_warning
+from kvcalc.specs.base import replace
 from kvcalc.specs.gpu import Price
 
 MINE = Price(low_usd_per_hour=1, median_usd_per_hour=2, high_usd_per_hour=3, date="2026-01-01", source="my contract")
@@ -49,7 +50,7 @@ def test_the_median_is_over_sellers() -> None:
 
 
 def test_the_specs_own_price_wins() -> None:
-    assert price_of(load_gpu("h100-sxm").model_copy(update={"price": MINE})) == MINE
+    assert price_of(replace(load_gpu("h100-sxm"), price=MINE)) == MINE
 
 
 def test_no_seller_no_price() -> None:
@@ -63,7 +64,7 @@ def test_older_than_90_days_is_said(day: date, warned: bool) -> None:
 
 @pytest.mark.parametrize("text, days", [("2026", 364), ("2026-12", 30), ("2026-12-31", 0)])
 def test_a_vague_date_counts_from_its_first_day(text: str, days: int) -> None:
-    assert price_age_days(MINE.model_copy(update={"date": text}), date(2026, 12, 31)) == days
+    assert price_age_days(replace(MINE, date=text), date(2026, 12, 31)) == days
 
 
 def test_a_price_can_be_given_on_every_day(monkeypatch: pytest.MonkeyPatch) -> None:

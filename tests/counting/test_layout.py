@@ -10,6 +10,7 @@ from kvcalc.counting.layout import leaves_node, local_tensor, pipeline_stages, r
 from kvcalc.counting.operators.experts import USUAL, padded_shape
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.engines import loaded_weight_bytes
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment, Layout
 from kvcalc.specs.formats import BF16, MXFP4
 from kvcalc.specs.model import Attention, LayerGroup, ModelSpec, MoeMlp, Tensor
@@ -102,8 +103,10 @@ def spec_with_ends(tied: bool) -> ModelSpec:
     ends += [] if tied else [Tensor(name="lm_head.weight", shape=(1024, 64), category="head", split="vocab")]
     square = Tensor(name="w", shape=(64, 64), category="attention", split="columns", format=BF16)
     group = LayerGroup(layers=(0, 1), mixers=(HEADS,), tensors=(square,))
-    return model((1, HEADS), vocab=1024, tied_embeddings=tied, tensors=tuple(ends)).model_copy(
-        update={"groups": (group,), "mtp": (group.model_copy(update={"layers": (2,)}),)}
+    return replace(
+        model((1, HEADS), vocab=1024, tied_embeddings=tied, tensors=tuple(ends)),
+        groups=(group,),
+        mtp=(replace(group, layers=(2,)),),
     )
 
 
@@ -123,7 +126,7 @@ def test_draft_layers_are_loaded_to_speculate() -> None:
 
 
 def test_a_float32_checkpoint_is_loaded_in_16_bits() -> None:
-    spec = load_model("gpt2").model_copy(update={"dtype": "fp32"})
+    spec = replace(load_model("gpt2"), dtype="fp32")
     assert rank_weights(spec, Layout(), dtype="fp32").fullest == rank_weights(spec, Layout()).fullest
 
 

@@ -14,13 +14,14 @@ from engines.models import (
 
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
 
 
 def with_mlp(mlp: DenseMlp | MoeMlp) -> ModelSpec:
     group = LayerGroup(layers=(0, 1), mixers=(gqa(8, 128),), mlp=mlp)
-    return LLAMA_3_8B.model_copy(update={"groups": (group,)})
+    return replace(LLAMA_3_8B, groups=(group,))
 
 
 @pytest.mark.parametrize(

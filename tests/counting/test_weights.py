@@ -12,6 +12,7 @@ from kvcalc.counting.weights import (
     stored_bytes,
     weight_bytes,
 )
+from kvcalc.specs.base import replace
 from kvcalc.specs.formats import BF16, FP8_BLOCK, FP8_CHANNEL, FP8_TENSOR, MXFP4, MXFP8, NVFP4, integer
 from kvcalc.specs.model import Tensor
 
@@ -60,6 +61,6 @@ def test_published_sizes(name: str, size: int) -> None:
 
 
 def test_the_headers_of_the_file_win() -> None:
-    model = load_model("llama-3-8b").model_copy(update={"weight_file_bytes": 7})
+    model = replace(load_model("llama-3-8b"), weight_file_bytes=7)
     assert weight_bytes(model) == 7
     assert counted_weight_bytes(model) == 16_060_522_496

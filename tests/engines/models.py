@@ -1,5 +1,6 @@
 """Small models built by hand, with the dimensions of public configs."""
 
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import (
     Attention,
     CompressedAttention,
@@ -80,9 +81,7 @@ GLM_5_2 = model(
     (21, latent(index=True, heads=64)), (57, latent(index=True, owns_index=False, heads=64)), max_context=202752
 )
 QWEN3_5_27B = model((48, delta_net(16, 48)), (16, gqa(4, 256, query_heads=24)), max_context=262144, state_dtype="fp32")
-QWEN3_5_27B_MTP = QWEN3_5_27B.model_copy(
-    update={"mtp": (LayerGroup(layers=(64,), mixers=(gqa(4, 256, query_heads=24),)),)}
-)
+QWEN3_5_27B_MTP = replace(QWEN3_5_27B, mtp=(LayerGroup(layers=(64,), mixers=(gqa(4, 256, query_heads=24),)),))
 QWEN3_5_9B = model((24, delta_net(16, 32)), (8, gqa(4, 256, query_heads=16)), max_context=262144, state_dtype="fp32")
 QWEN3_NEXT = model((36, delta_net(16, 32)), (12, gqa(2, 256, query_heads=16)), max_context=262144)
 NEMOTRON_3_NANO = model((23, mamba2(64, 64, 128, groups=8)), (6, gqa(2, 128)), max_context=262144, family="nemotron_h")

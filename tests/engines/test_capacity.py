@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kvcalc.engines import Capacity, capacity
 from kvcalc.engines.versions import parse_version
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import CrossAttention, ModelSpec, Recurrent
 from kvcalc.units import GB, GIB
@@ -161,7 +162,7 @@ def test_an_encoders_keys_are_fixed() -> None:
 
 
 def test_latents_with_a_window_reserve_like_other_windows() -> None:
-    windowed = latent().model_copy(update={"window": 512})
+    windowed = replace(latent(), window=512)
     held = held_by("vllm", model((6, windowed), (2, latent()), max_context=32768), GIB)
     assert {group.kind for group in held.pools[0].groups} == {"sliding_latent", "latent"}
 

@@ -3,7 +3,7 @@
 from kvcalc.render.explain import with_working
 from kvcalc.render.page import Page, Text, assumed
 from kvcalc.results.base import Figure, Report
-from kvcalc.specs.base import Assumption, Source
+from kvcalc.specs.base import Assumption, Source, replace
 
 FIGURE = Figure(
     name="tokens",
@@ -45,7 +45,7 @@ def test_a_source_is_said_once() -> None:
 
 
 def test_no_value_is_said() -> None:
-    report = REPORT.model_copy(update={"figures": (FIGURE.model_copy(update={"value": None}),)})
+    report = replace(REPORT, figures=(replace(FIGURE, value=None),))
     block = with_working(PAGE, report).blocks[0]
     assert isinstance(block, Text)
     assert block.lines[2] == "= none"
@@ -55,7 +55,7 @@ def test_assumptions_read_as_sentences_and_are_said_once() -> None:
     one = Assumption(name="price", value=4.0, why="list price")
     two = Assumption(name="max_num_seqs", value=1024, why="vLLM's default")
     three = Assumption(name="nodes", value=None, why="the slower link is used")
-    report = REPORT.model_copy(update={"assumptions": (one, one, two, three)})
+    report = replace(REPORT, assumptions=(one, one, two, three))
     assert assumed(report) == (
         "price 4: list price",
         "max_num_seqs 1,024: vLLM's default",

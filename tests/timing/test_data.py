@@ -11,6 +11,7 @@ from kvcalc.catalog.gpus import all_gpus, load_gpu
 from kvcalc.catalog.kernels import load_kernels, similar
 from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AttentionKernel, GemmKernel, Kernels
 from kvcalc.timing import profile as profiles
@@ -51,7 +52,7 @@ def test_kernels_come_from_the_nearest() -> None:
 
 def test_a_users_own_kernels_come_first() -> None:
     row = GemmKernel(dtype="bf16", latency_s=1e-6, bandwidth_share=0.5, flops_share=0.5)
-    mine = load_gpu("h100-sxm").model_copy(update={"kernels": Kernels(evidence="measured here", gemm=(row,))})
+    mine = replace(load_gpu("h100-sxm"), kernels=Kernels(evidence="measured here", gemm=(row,)))
     kernels = load_kernels(mine)
     assert kernels.gemm[0] == row
     assert {one.dtype for one in kernels.gemm} >= {"bf16", "fp8", "nvfp4"}  # the rest is filled
@@ -92,7 +93,7 @@ def test_ranges_hold_the_estimate() -> None:
 
 def test_a_users_attention_stands_for_every_library() -> None:
     row = AttentionKernel(dtype="bf16", library="any", latency_s=1e-6, bandwidth_share=0.4)
-    mine = load_gpu("h100-sxm").model_copy(update={"kernels": Kernels(evidence="measured here", attention=(row,))})
+    mine = replace(load_gpu("h100-sxm"), kernels=Kernels(evidence="measured here", attention=(row,)))
     for engine in ("vllm", "trtllm"):
         machine = Machine(mine, load_kernels(mine), profile_for(engine))
         reading = Operator("attention", "attention", 1, cache_bytes=3.35e9)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.operators.passes import decode_step
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.estimate import Estimate, estimate_step, kernel_sums, step_time
@@ -29,10 +30,10 @@ def estimate(model: ModelSpec, machine: Machine, batch: int, context: int, tp: i
 def with_layers(model: ModelSpec, factor: int) -> ModelSpec:
     """The same model with every group of layers repeated."""
     groups = tuple(
-        group.model_copy(update={"layers": tuple(range(first, first + factor * group.count))})
+        replace(group, layers=tuple(range(first, first + factor * group.count)))
         for first, group in zip(range(0, 10**6, 10**5), model.groups, strict=False)
     )
-    return model.model_copy(update={"groups": groups})
+    return replace(model, groups=groups)
 
 
 @relaxed
@@ -57,7 +58,7 @@ def test_it_grows_with_layers_and_shrinks_with_bandwidth(
     here = estimate(model, on, batch, context).value
     assert estimate(with_layers(model, 2), on, batch, context).value > here
     doubled = {"memory_bandwidth_bytes_per_s": 2 * on.gpu.memory_bandwidth_bytes_per_s}
-    faster = Machine(on.gpu.model_copy(update=doubled), on.kernels, on.profile)
+    faster = Machine(replace(on.gpu, **doubled), on.kernels, on.profile)
     assert estimate(model, faster, batch, context).value < here
 
 
@@ -110,9 +111,7 @@ def test_a_sweep_gives_what_single_points_give(machine: Make) -> None:
 def test_it_is_never_clamped_to_the_bound(machine: Make) -> None:
     # Constants that say a kernel is three times as fast as the data sheet are believed: the estimate shows them.
     on = machine()
-    fast = on.kernels.model_copy(
-        update={"gemm": tuple(row.model_copy(update={"bandwidth_share": 3.0}) for row in on.kernels.gemm)}
-    )
+    fast = replace(on.kernels, gemm=tuple(replace(row, bandwidth_share=3.0) for row in on.kernels.gemm))
     operators = decode_step(load_model("llama-3-70b"), batch=1, context=1)
     found = estimate_step(operators, Machine(on.gpu, fast, on.profile), sequences=1)
     assert found.value < operator_bound_total(operators, on.gpu)

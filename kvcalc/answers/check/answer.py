@@ -15,7 +15,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.results.base import Range, engine_name
 from kvcalc.results.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
 from kvcalc.results.size import SizeResult
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.budget import Budget, Entry, Limits
 from kvcalc.units import GIB
 
@@ -69,7 +69,7 @@ def _advised(one: CheckedDeployment, entry: Entry, load: Loader) -> CheckedDeplo
     if one.passed:
         return one
     deployed = Deployed(_question(entry, load))
-    return one.model_copy(update={"advice": advice(deployed, deployed.operating_point())})
+    return replace(one, advice=advice(deployed, deployed.operating_point()))
 
 
 def _question(entry: Entry, load: Loader) -> Question:

@@ -19,7 +19,7 @@ from kvcalc.formulas.paging import blocks_for_tokens
 from kvcalc.results.base import Figure, Range
 from kvcalc.results.calibrate import CalibrateResult
 from kvcalc.results.run import TermName
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, replace
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import Attention, ModelSpec
 from kvcalc.timing.roofline import bound
@@ -50,12 +50,9 @@ def trimmed(model: ModelSpec, layers: int | None) -> ModelSpec:
     layers = model.layers if layers is None else layers
     if not 1 <= layers <= model.layers:
         raise KvcalcError(f"--layers {layers}: {model.name} has {model.layers}", hint="give fewer, or leave it out")
-    groups = (
-        group.model_copy(update={"layers": tuple(index for index in group.layers if index < layers)})
-        for group in model.groups
-    )
+    groups = (replace(group, layers=tuple(index for index in group.layers if index < layers)) for group in model.groups)
     kept = tuple(group for group in groups if group.layers)
-    return model.model_copy(update={"groups": kept, "mtp": (), "weight_file_bytes": None, "file_parameters": None})
+    return replace(model, groups=kept, mtp=(), weight_file_bytes=None, file_parameters=None)
 
 
 def weight_bytes(model: ModelSpec) -> int:
@@ -122,7 +119,7 @@ def predict(
             bound_s=float(bound(members, sheet).time_s) if members else 0.0,
             ceiling_s=float(bound(members, ceilings).time_s) if members else 0.0,
             estimate_s=_range(float(figures[name].value or 0)),
-            figure=figures[name].model_copy(update={"name": f"{name}, {where}"}),
+            figure=replace(figures[name], name=f"{name}, {where}"),
         )
         for name, members in parts.items()
     }

@@ -14,6 +14,7 @@ from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.errors import KvcalcError
 from kvcalc.results.size import Advice
+from kvcalc.specs.base import replace
 from kvcalc.units import format_bytes, format_count
 
 MOVE_WEIGHTS = ("--quantization", "--tensor-parallel-size")  # what they give depends on the weights themselves
@@ -79,7 +80,7 @@ def _smaller_elements(facts: LogFacts, specs: Logged, held: Capacity) -> list[Ad
     pool = measured_pool(facts)
     if specs.model is None or not pool or cache_dtype(specs.model, specs.deployment) not in SIXTEEN_BITS_OR_MORE:
         return []
-    other = capacity(specs.model, specs.deployment.model_copy(update={"kv_cache_dtype": "fp8"}), pool)
+    other = capacity(specs.model, replace(specs.deployment, kv_cache_dtype="fp8"), pool)
     before, after = held.kv_cache_size_tokens, other.kv_cache_size_tokens
     if not before or not after:
         return []

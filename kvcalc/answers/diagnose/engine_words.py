@@ -1,6 +1,7 @@
 """Advice in an engine's own flags; kvcalc's are vLLM's."""
 
 from kvcalc.results.size import Advice
+from kvcalc.specs.base import replace
 
 FLAGS = {
     "sglang": {
@@ -30,4 +31,4 @@ def in_engine_words(advice: Advice, engine: str) -> Advice:
     for ours, theirs in FLAGS.get(engine, {}).items():
         if change == ours or change.startswith(ours + " "):
             change = theirs + change[len(ours) :]
-    return advice.model_copy(update={"change": change})
+    return replace(advice, change=change)

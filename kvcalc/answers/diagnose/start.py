@@ -9,7 +9,7 @@ from kvcalc.catalog.models import existing, load_model
 from kvcalc.engines.logs.facts import LogFacts, Value
 from kvcalc.engines.versions import check_version
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.base import Assumption, Frozen, replace
 from kvcalc.specs.checked import checked, flag_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES
@@ -55,7 +55,7 @@ def logged(facts: LogFacts, flags: dict[str, Any]) -> Logged:
     model = _model(facts, model_name, missing)
     if model is not None:
         if "enable_expert_parallel" not in given and not any(isinstance(g.mlp, MoeMlp) for g in model.groups):
-            deployment = deployment.model_copy(update={"enable_expert_parallel": False})
+            deployment = replace(deployment, enable_expert_parallel=False)
         model = _stored(model, deployment, facts, assumed)
     gpu = _gpu(facts, gpu_name, missing)
     return Logged(model=model, gpu=gpu, deployment=deployment, missing=tuple(missing), assumptions=tuple(assumed))
@@ -135,7 +135,7 @@ def _stored(model: ModelSpec, deployment: Deployment, facts: LogFacts, assumed: 
     method = facts.settings.get("quantization")
     if deployment.quantization is None and isinstance(method, str) and model.quantization is None:
         try:
-            return stored_as(model, deployment.model_copy(update={"quantization": method}))
+            return stored_as(model, replace(deployment, quantization=method))
         except KvcalcError as error:
             why = f"the log says {method}, which could not be applied to {model.name} ({error.message})"
             assumed.append(Assumption(name="quantization", value=model.dtype, why=f"{why}: give the model as served"))
@@ -154,5 +154,5 @@ def _gpu(facts: LogFacts, name: str | None, missing: list[str]) -> GpuSpec | Non
     else:
         missing.append(f"the log does not name the GPU: give {flag_of('gpu')} to compare the memory before the cache")
     if found is not None and facts.total_bytes:
-        found = found.model_copy(update={"usable_memory_bytes": facts.total_bytes})
+        found = replace(found, usable_memory_bytes=facts.total_bytes)
     return found

@@ -10,7 +10,7 @@ from kvcalc.engines import cache_dtype, capacity
 from kvcalc.formulas import cache as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.model import Attention, LatentAttention, ModelSpec
 from kvcalc.specs.variants import architecture_variants
@@ -38,7 +38,7 @@ def kv(
     for model in models:
         at = contexts or _contexts(model)
         for dtype in cache_dtypes or ("auto",):
-            asked = deployment.model_copy(update={"kv_cache_dtype": dtype})
+            asked = replace(deployment, kv_cache_dtype=dtype)
             resolved = cache_dtype(model, asked)
             rows.append(_model(model, AS_IT_IS, resolved, asked, at))
             figures.extend(_working(model, resolved))
@@ -136,7 +136,7 @@ def _set_aside(model: ModelSpec, dtype: str, deployment: Deployment, context: in
     asked = {"kv_cache_dtype": dtype, "max_num_batched_tokens": tokens, "max_model_len": context}
     if deployment.engine == "trtllm":
         asked["max_num_seqs"] = 1  # its states are reserved for all sequences that may run; this is one
-    return capacity(model, deployment.model_copy(update=asked), 0).needed_bytes(context)
+    return capacity(model, replace(deployment, **asked), 0).needed_bytes(context)
 
 
 def _groups(profile: CacheProfile) -> tuple[KvGroup, ...]:
@@ -168,7 +168,7 @@ def _variants(
     others += [_model(other, name, dtype, deployment, at) for name, other in architecture_variants(model)]
     whole = shown.by_context[-1].bytes
     return tuple(
-        other.model_copy(update={"ratio": other.by_context[-1].bytes / whole})
+        replace(other, ratio=other.by_context[-1].bytes / whole)
         for other in others
         if whole and other.by_context != shown.by_context
     )

@@ -19,7 +19,7 @@ from kvcalc.results.size import (
     SizeReport,
     SizeResult,
 )
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.units import format_gib
 
 USUAL_CONTEXTS = (2048, 8192, 32768)
@@ -181,7 +181,7 @@ def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:
     if deployed.capacity is None or deployed.deployment.engine == "ideal":
         return None
     # The engine may store another type than the file: whisper's float32 as 16 bits.
-    plain = deployed.deployment.model_copy(update={"engine": "ideal", "kv_cache_dtype": deployed.cache_dtype})
+    plain = replace(deployed.deployment, engine="ideal", kv_cache_dtype=deployed.cache_dtype)
     ideal = capacity(deployed.model, plain, max(0, deployed.pool_bytes or 0))
     said = _difference(ideal.max_concurrency(), deployed.capacity)
     return IdealCapacity(

@@ -17,7 +17,7 @@ from kvcalc.formulas import speculative as formulas
 from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
 from kvcalc.results.speculate import AtCapacity, BatchRow, GammaRow, SpeculateReport, SpeculateResult
-from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.base import Assumption, Frozen, replace
 from kvcalc.specs.deployment import count, number
 from kvcalc.timing.estimate import assumptions as timing_assumptions
 from kvcalc.units import parse_count, parse_number
@@ -58,7 +58,7 @@ class SpeculateSettings(Frozen):
 def speculate(question: Question, settings: SpeculateSettings | None = None) -> SpeculateReport:
     """What drafting is worth on this deployment, at `--batch` (1 unless given) and by batch."""
     settings = settings or SpeculateSettings()
-    plain = question.deployment.model_copy(update={"num_speculative_tokens": 0})
+    plain = replace(question.deployment, num_speculative_tokens=0)
     target = Deployed(question._replace(deployment=plain))
     point = target.operating_point()
     batch, context = question.workload.batch or 1, point.mean_context
@@ -113,7 +113,7 @@ def _drafter(target: Deployed, settings: SpeculateSettings) -> tuple[Drafter, tu
     found = drafter(target.model, settings.draft, settings.draft_cost, shape)
     if found.model is not None and found.kind == "model":
         stored = as_served(found.model, target.model.dtype, settings.draft_quantization)
-        found = found.model_copy(update={"model": stored, "own": stored})
+        found = replace(found, model=stored, own=stored)
     return found, found.assumptions
 
 
@@ -130,14 +130,14 @@ def _acceptance(
     of_level = found.tree.nodes is not None
     if settings.acceptance:
         given = from_rates(settings.acceptance, settings.decay)
-        return given.model_copy(update={"of_level": of_level}), ()
+        return replace(given, of_level=of_level), ()
     if settings.accepted_length:
         return from_lengths(_lengths(settings, gamma), _given_decay(settings)), ()
     if files:
         if settings.target_probs is None or settings.draft_probs is None:
             raise KvcalcError("acceptance needs both distributions", hint="give --target-probs and --draft-probs")
         given = from_files(settings.target_probs, settings.draft_probs)
-        return given.model_copy(update={"decay": settings.decay, "of_level": of_level}), ()
+        return replace(given, decay=settings.decay, of_level=of_level), ()
     taken, why = usual_acceptance(target.model, found)
     return taken, (why,)
 
@@ -264,7 +264,7 @@ def _pays_from(rounds: Rounds, batch: int, gamma: int) -> float | None:
     given = rounds.acceptance
 
     def speedup(rate: float) -> float:
-        other = given.model_copy(update={"rate": rate, "positions": ()})
+        other = replace(given, rate=rate, positions=())
         return float(other.tokens_per_pass(levels) * at.plain_s / at.round_s)
 
     return break_even(speedup)

@@ -14,7 +14,7 @@ from kvcalc.catalog.models import load_model
 from kvcalc.counting.params import active_parameters
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.speculative import tree_nodes
-from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.base import Assumption, Frozen, replace
 from kvcalc.specs.formats import PLAIN
 from kvcalc.specs.model import Attention, DenseMlp, LayerGroup, ModelSpec, MoeMlp, Tensor
 
@@ -93,7 +93,7 @@ def drafter(
         name, why = ("mtp", "the model's own MTP layers") if target.mtp else ("ngram", "a look-up costs nothing")
         found = drafter(target, name, None, tree)
         taken = Assumption(name="draft", value=name, why=f"no --draft was given: {why}")
-        return found.model_copy(update={"assumptions": (taken, *found.assumptions)})
+        return replace(found, assumptions=(taken, *found.assumptions))
     known = method(name)
     shape = tree or _own_tree(name)
     if known is None:
@@ -122,14 +122,14 @@ def _mtp(target: ModelSpec) -> dict[str, Any]:
     if not target.mtp:
         raise KvcalcError(f"{target.name} has no multi-token-prediction layers", hint="name another --draft")
     bare: dict[str, Any] = {"mtp": (), "towers": (), "weight_file_bytes": None}
-    first = target.mtp[0].model_copy(update={"layers": (0,)})
+    first = replace(target.mtp[0], layers=(0,))
     own_head = any(
         tensor.category == "head" for tensor in first.tensors
     )  # in some checkpoints a copy lies in the layer
     outside = () if own_head else target.tensors
     return {
-        "model": target.model_copy(update=bare | {"groups": (first,), "tensors": outside}),
-        "own": target.model_copy(update=bare | {"groups": target.mtp, "tensors": ()}),
+        "model": replace(target, **(bare | {"groups": (first,), "tensors": outside})),
+        "own": replace(target, **(bare | {"groups": target.mtp, "tensors": ()})),
     }
 
 
@@ -193,7 +193,7 @@ def _plain_attention(target: ModelSpec) -> tuple[Attention, tuple[Assumption, ..
         for mixer in group.mixers:
             if isinstance(mixer, Attention):
                 plain = {"window": None, "chunked": False, "owns_cache": True, "indexer": None}
-                return mixer.model_copy(update=plain), ()
+                return replace(mixer, **plain), ()
     heads = max(1, target.hidden // HEAD_DIM)
     why = f"the target has no plain attention to copy: {heads} heads of {HEAD_DIM} elements"
     mixer = Attention(query_heads=heads, kv_heads=heads, head_dim=HEAD_DIM, v_head_dim=HEAD_DIM)
@@ -253,4 +253,4 @@ def usual_acceptance(target: ModelSpec, found: Drafter) -> tuple[Acceptance, Ass
     else:
         raise KvcalcError("no acceptance given", hint="give --acceptance, --accepted-length or files of probabilities")
     why = f"nothing was stated: {known['source']}"
-    return taken.model_copy(update={"said": "usual"}), Assumption(name="acceptance", value=said, why=why)
+    return replace(taken, said="usual"), Assumption(name="acceptance", value=said, why=why)

@@ -8,7 +8,7 @@ from kvcalc.engines import capacity, loaded_weight_bytes
 from kvcalc.engines.capacity import Capacity
 from kvcalc.errors import KvcalcError
 from kvcalc.results.speculate import DraftMemory
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import LayerGroup, ModelSpec
 
@@ -20,21 +20,20 @@ def as_served(draft: ModelSpec, dtype: str, quantization: str | None) -> ModelSp
 
 def draft_deployment(target: Deployed, draft: ModelSpec) -> tuple[Deployment, tuple[Assumption, ...]]:
     """The draft runs on the target's tensor-parallel ranks where it divides, else whole on each of them."""
-    same = target.deployment.model_copy(
-        update={
-            "pipeline_parallel_size": 1,
-            "enable_expert_parallel": False,
-            "decode_context_parallel_size": 1,
-            "num_speculative_tokens": 0,
-            "quantization": None,
-            "dtype": "auto",
-        }
+    same = replace(
+        target.deployment,
+        pipeline_parallel_size=1,
+        enable_expert_parallel=False,
+        decode_context_parallel_size=1,
+        num_speculative_tokens=0,
+        quantization=None,
+        dtype="auto",
     )
     try:
         loaded_weight_bytes(draft, same)
     except KvcalcError as error:
         why = f"{error.message}: the draft is whole on each GPU"
-        alone = same.model_copy(update={"tensor_parallel_size": 1})
+        alone = replace(same, tensor_parallel_size=1)
         return alone, (Assumption(name="draft tensor_parallel_size", value=1, why=why),)
     return same, ()
 
@@ -75,8 +74,8 @@ def _held(target: Deployed, pool: int, gamma: int, own: ModelSpec | None = None)
 
     MTP layers come with `own`, where they draft.
     """
-    bare = target.model.model_copy(update={"mtp": ()})
-    drafting = target.deployment.model_copy(update={"num_speculative_tokens": gamma})
+    bare = replace(target.model, mtp=())
+    drafting = replace(target.deployment, num_speculative_tokens=gamma)
     return capacity(bare if own is None else _joined(bare, own), drafting, pool)
 
 
@@ -102,6 +101,6 @@ def _joined(target: ModelSpec, own: ModelSpec) -> ModelSpec:
     shifted: list[LayerGroup] = []
     start = target.layers
     for group in own.groups:
-        shifted.append(group.model_copy(update={"layers": tuple(range(start, start + group.count))}))
+        shifted.append(replace(group, layers=tuple(range(start, start + group.count))))
         start += group.count
-    return target.model_copy(update={"groups": (*target.groups, *shifted)})
+    return replace(target, groups=(*target.groups, *shifted))

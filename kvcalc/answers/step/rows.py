@@ -7,6 +7,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.counting.work import Operator
 from kvcalc.results.base import Figure
 from kvcalc.results.step import Intensity, OperatorRow
+from kvcalc.specs.base import replace
 from kvcalc.timing.estimate import OperatorTime
 from kvcalc.timing.roofline import operator_bound, operator_limit
 
@@ -45,7 +46,7 @@ def operator_rows(
 def with_shares(rows: Sequence[OperatorRow]) -> tuple[OperatorRow, ...]:
     """Each row with its share of the time of all."""
     whole = sum(row.best_s for row in rows) or 1.0
-    return tuple(row.model_copy(update={"share": row.best_s / whole}) for row in rows)
+    return tuple(replace(row, share=row.best_s / whole) for row in rows)
 
 
 def _together(a: OperatorRow, b: OperatorRow) -> OperatorRow:

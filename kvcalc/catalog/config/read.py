@@ -18,7 +18,7 @@ from kvcalc.catalog.config.keys import Keys
 from kvcalc.catalog.config.towers import read_towers
 from kvcalc.catalog.quantization.checkpoint import apply_quantization
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Source
+from kvcalc.specs.base import Source, replace
 from kvcalc.specs.checked import first_mistake
 from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.model import ModelSpec
@@ -88,7 +88,7 @@ def _read(
         assumptions=(*taken(root, keys, traits, model_type), *assumptions),
         sources=(source,),
     )
-    model = model.model_copy(update={"rope_dim": rotary_width(keys, model.groups)})
+    model = replace(model, rope_dim=rotary_width(keys, model.groups))
     refuse_unread(keys, {*traits.understood, *defaults_of(model_type), *defaults_of(family)})
     return apply_quantization(model, config, hf_quant_config)
 

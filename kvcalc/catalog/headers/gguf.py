@@ -15,7 +15,7 @@ from kvcalc.catalog.files.reader import file_reader
 from kvcalc.catalog.headers.gguf_file import Entry, Gguf, read_gguf, tables
 from kvcalc.catalog.headers.gguf_layers import Facts, layer_of
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption, Source
+from kvcalc.specs.base import Assumption, Source, replace
 from kvcalc.specs.formats import PLAIN, WeightFormat
 from kvcalc.specs.model import Category, LayerGroup, ModelSpec, Split, Tensor
 
@@ -132,11 +132,11 @@ def _groups(layers: Mapping[int, list[Entry]], facts: Facts) -> list[LayerGroup]
         tensors = tuple(t for entry in layers[index] for t in tensors_of(entry, facts, index))
         mixers, mlp = layer_of({entry.name.split(".", 2)[2]: entry.shape for entry in layers[index]}, facts, index)
         same.setdefault(LayerGroup(layers=(), mixers=mixers, mlp=mlp, tensors=tensors, prefix="blk"), []).append(index)
-    return [group.model_copy(update={"layers": tuple(indices)}) for group, indices in same.items()]
+    return [replace(group, layers=tuple(indices)) for group, indices in same.items()]
 
 
 def _part(groups: list[LayerGroup], wanted: range) -> tuple[LayerGroup, ...]:
-    parts = (group.model_copy(update={"layers": tuple(i for i in group.layers if i in wanted)}) for group in groups)
+    parts = (replace(group, layers=tuple(i for i in group.layers if i in wanted)) for group in groups)
     return tuple(part for part in parts if part.layers)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from kvcalc.catalog.config.keys import Keys, shown
 from kvcalc.catalog.quantization.cover import Scheme, cover, in_dtype
+from kvcalc.specs.base import replace
 from kvcalc.specs.formats import BF16
 from kvcalc.specs.model import Mixer, ModelSpec
 
@@ -35,7 +36,7 @@ def apply_quantization(model: ModelSpec, config: Json, hf_quant_config: Json | N
     scheme = scheme_of(keys)
     said = cache_dtype(keys) or (cache_dtype(Keys(hf_quant_config)) if hf_quant_config else None)
     covered = cover(plain, scheme)
-    return covered.model_copy(update={"quantization": scheme.title, "kv_cache_dtype": said or model.kv_cache_dtype})
+    return replace(covered, quantization=scheme.title, kv_cache_dtype=said or model.kv_cache_dtype)
 
 
 def find_quantization(config: Json, hf_quant_config: Json | None) -> Keys | None:

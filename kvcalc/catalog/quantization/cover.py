@@ -7,6 +7,7 @@ build unquantized.
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from kvcalc.specs.base import replace
 from kvcalc.specs.formats import BF16, PLAIN, WeightFormat
 from kvcalc.specs.model import LayerGroup, ModelSpec, Tensor
 
@@ -56,15 +57,12 @@ def cover(model: ModelSpec, scheme: Scheme) -> ModelSpec:
     def outside(tensors: tuple[Tensor, ...], place: Place, under: str = "") -> tuple[Tensor, ...]:
         return tuple(_with(t, scheme.cover(Module(under + t.module, t, place))) for t in tensors)
 
-    return model.model_copy(
-        update={
-            "groups": tuple(part for group in model.groups for part in _split(group, scheme, "layer")),
-            "mtp": tuple(part for group in model.mtp for part in _split(group, scheme, "mtp")),
-            "tensors": outside(model.tensors, "outside"),
-            "towers": tuple(
-                tower.model_copy(update={"tensors": outside(tower.tensors, "tower")}) for tower in model.towers
-            ),
-        }
+    return replace(
+        model,
+        groups=tuple(part for group in model.groups for part in _split(group, scheme, "layer")),
+        mtp=tuple(part for group in model.mtp for part in _split(group, scheme, "mtp")),
+        tensors=outside(model.tensors, "outside"),
+        towers=tuple(replace(tower, tensors=outside(tower.tensors, "tower")) for tower in model.towers),
     )
 
 
@@ -74,18 +72,17 @@ def _split(group: LayerGroup, scheme: Scheme, place: Place) -> list[LayerGroup]:
         found = tuple(scheme.cover(Module(group.path(layer, t), t, place)) for t in group.tensors)
         formats.setdefault(found, []).append(layer)
     return [
-        group.model_copy(
-            update={
-                "layers": tuple(layers),
-                "tensors": tuple(_with(t, form) for t, form in zip(group.tensors, found, strict=True)),
-            }
+        replace(
+            group,
+            layers=tuple(layers),
+            tensors=tuple(_with(t, form) for t, form in zip(group.tensors, found, strict=True)),
         )
         for found, layers in formats.items()
     ]
 
 
 def _with(tensor: Tensor, form: WeightFormat | None) -> Tensor:
-    return tensor if form is None or form == tensor.format else tensor.model_copy(update={"format": form})
+    return tensor if form is None or form == tensor.format else replace(tensor, format=form)
 
 
 def in_dtype(model: ModelSpec, dtype: str) -> ModelSpec:

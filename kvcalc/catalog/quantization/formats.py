@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from kvcalc.catalog.config.keys import Keys, shown
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.formats import (
     DTYPE_ALIASES,
     ELEMENT_BITS,
@@ -32,17 +33,17 @@ def unknown(what: str, value: object, where: str = "quantization_config") -> Kvc
 
 def fp8_static(form: WeightFormat, bits: int = 32) -> WeightFormat:
     """With a scale of the input beside the weight's: activations quantized by a scale from calibration."""
-    return form.model_copy(update={"bits_per_tensor": form.bits_per_tensor + bits})
+    return replace(form, bits_per_tensor=form.bits_per_tensor + bits)
 
 
 def fp8_blocks(rows: int, columns: int, scale_bits: int = 32) -> WeightFormat:
     """fp8 with one scale for each block of rows × columns."""
-    return FP8_BLOCK.model_copy(update={"block": (rows, columns), "scale_bits": scale_bits})
+    return replace(FP8_BLOCK, block=(rows, columns), scale_bits=scale_bits)
 
 
 def bf16_scales(form: WeightFormat) -> WeightFormat:
     """The same with 16-bit scales: compressed-tensors keeps scales in the dtype of the weights."""
-    return form.model_copy(update={"scale_bits": 16})
+    return replace(form, scale_bits=16)
 
 
 def group_of(keys: Keys, default: int | None = None) -> int | None:
@@ -61,11 +62,11 @@ def modelopt_format(algorithm: str, group: int | None, where: str) -> WeightForm
         case "FP8_PB_WO" | "FP8_BLOCK_SCALES":
             return fp8_blocks(group or 128, group or 128)
         case "NVFP4":
-            return NVFP4.model_copy(update={"group": group or 16})
+            return replace(NVFP4, group=group or 16)
         case "NVFP4_AWQ":
-            return NVFP4.model_copy(update={"group": group or 16, "bits_per_input": 16})  # pre_quant_scale
+            return replace(NVFP4, group=group or 16, bits_per_input=16)  # pre_quant_scale
         case "W4A16_NVFP4":
-            return NVFP4_WEIGHT_ONLY.model_copy(update={"group": group or 16})
+            return replace(NVFP4_WEIGHT_ONLY, group=group or 16)
         case "MXFP8":
             return MXFP8
         case "MXFP4" | "W4A8_MXFP4_FP8" | "W4A16_MXFP4":
@@ -79,7 +80,7 @@ def modelopt_format(algorithm: str, group: int | None, where: str) -> WeightForm
         case "INT4_AWQ" | "W4A16_AWQ":
             return integer(4, group or 128, bits_per_input=16)
         case "W4A8_AWQ":
-            return integer(4, group or 128, bits_per_input=16).model_copy(update={"compute": "fp8"})
+            return replace(integer(4, group or 128, bits_per_input=16), compute="fp8")
         case "NONE" | "":
             return None
     raise unknown("quant_algo", algorithm, where)
@@ -113,13 +114,15 @@ def compressed_format(weights: Keys, activations: Keys | None, layout: str | Non
     elif kind == "float" and bits == 8:
         form = _eight_bit_float(weights, group, strategy)
     elif kind == "int" and activations is not None and bits == 8 and layout != "pack-quantized":
-        form = bf16_scales(INT8_CHANNEL) if strategy != "tensor" else FP8_TENSOR.model_copy(
-            update={"name": "int8-tensor", "compute": "int8", "scale_bits": 16}
-        )  # fmt: skip
+        form = (
+            bf16_scales(INT8_CHANNEL)
+            if strategy != "tensor"
+            else replace(FP8_TENSOR, name="int8-tensor", compute="int8", scale_bits=16)
+        )
     elif kind == "int" and bits in (2, 3, 4, 8):
         form = _packed_integer(bits, group, weights, 16, shape_bits)
         if activations is not None:
-            form = form.model_copy(update={"compute": "int8" if activations.raw("type") == "int" else "fp8"})
+            form = replace(form, compute="int8" if activations.raw("type") == "int" else "fp8")
     else:
         raise unknown("weights", f"{bits}-bit {kind}", weights.path("num_bits"))
     return fp8_static(form, 16) if static and form.compute in ("fp8", "int8") else form
@@ -127,9 +130,9 @@ def compressed_format(weights: Keys, activations: Keys | None, layout: str | Non
 
 def _four_bit_float(group: int, layout: str | None, activations: bool) -> WeightFormat:
     if (layout or "").startswith("mxfp4") or group == 32:
-        return MXFP4.model_copy(update={"group": group, "compute": "mxfp4" if activations else "bf16"})
+        return replace(MXFP4, group=group, compute="mxfp4" if activations else "bf16")
     form = NVFP4 if activations else NVFP4_WEIGHT_ONLY
-    return form.model_copy(update={"group": group})
+    return replace(form, group=group)
 
 
 def _eight_bit_float(weights: Keys, group: int | None, strategy: str) -> WeightFormat:
@@ -143,7 +146,7 @@ def _eight_bit_float(weights: Keys, group: int | None, strategy: str) -> WeightF
         return MXFP8
     if group:
         grouped = {"name": f"fp8-g{group}", "scale": "group", "group": group, "scale_bits": 16}
-        return FP8_CHANNEL.model_copy(update=grouped)
+        return replace(FP8_CHANNEL, **grouped)
     return bf16_scales(FP8_TENSOR)
 
 
@@ -159,15 +162,13 @@ def quark_format(weight: Keys, activations: bool) -> WeightFormat:
     e8m0 = weight.raw("scale_format") == "e8m0"
     if element in ("fp4", "fp6", "fp8") and group and e8m0:
         name, bits = f"mx{element}", ELEMENT_BITS[element]
-        return MXFP4.model_copy(
-            update={"name": name, "bits": bits, "group": group, "compute": name if activations else "bf16"}
-        )
+        return replace(MXFP4, name=name, bits=bits, group=group, compute=name if activations else "bf16")
     if element == "fp4" and group:
-        return (NVFP4 if activations else NVFP4_WEIGHT_ONLY).model_copy(update={"group": group})
+        return replace(NVFP4 if activations else NVFP4_WEIGHT_ONLY, group=group)
     if element in ("fp8", "int8") and not group:
         base = FP8_TENSOR if scheme == "per_tensor" else FP8_CHANNEL
-        form = base.model_copy(update={"compute": element if activations else "bf16"})
-        form = form if element == "fp8" else form.model_copy(update={"name": "int8"})
+        form = replace(base, compute=element if activations else "bf16")
+        form = form if element == "fp8" else replace(form, name="int8")
         return fp8_static(form) if activations and scheme == "per_tensor" else form
     if element in ("int4", "int8"):
         return integer(ELEMENT_BITS[element], group, zero_bits=ELEMENT_BITS[element])
@@ -183,9 +184,9 @@ def torchao_format(kind: str, data: Keys) -> WeightFormat | None:
         "int8dynamicactivationint8weight": lambda: bf16_scales(INT8_CHANNEL),
         "int8dynamicactivationint4weight": lambda: integer(4, group_of(data, 32)),
         "int8dynamicactivationintxweight": lambda: integer(_intx_bits(data), 32),
-        "float8weightonly": lambda: FP8_TENSOR.model_copy(update={"compute": "bf16"}),
+        "float8weightonly": lambda: replace(FP8_TENSOR, compute="bf16"),
         "float8dynamicactivationfloat8weight": lambda: FP8_CHANNEL if _per_row(data) else FP8_TENSOR,
-        "float8dynamicactivationint4weight": lambda: integer(4, 128).model_copy(update={"compute": "fp8"}),
+        "float8dynamicactivationint4weight": lambda: replace(integer(4, 128), compute="fp8"),
         "float8staticactivationfloat8weight": lambda: fp8_static(FP8_TENSOR),
         "nvfp4dynamicactivationnvfp4weight": lambda: NVFP4,
         "nvfp4inference": lambda: NVFP4,

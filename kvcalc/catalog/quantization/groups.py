@@ -16,6 +16,7 @@ from kvcalc.catalog.quantization.formats import (
 from kvcalc.catalog.quantization.names import Choices, Names
 from kvcalc.catalog.quantization.schemes import EVERYWHERE, LAYERS, fp8, names_of, skipped, uniform
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.formats import MXFP4, MXFP8, NVFP4_WEIGHT_ONLY, WeightFormat, integer
 
 _NAME = re.compile(r"[\w.-]+")
@@ -200,9 +201,9 @@ def _auto_round_format(change: Keys, keys: Keys) -> WeightFormat | None:
     group = group_of(change) if change.given("group_size") else group_of(keys, 128)
     kind = change.text("data_type") or keys.text("data_type", default="int") or "int"
     if kind.startswith("mx_fp"):
-        return (MXFP4 if bits == 4 else MXFP8).model_copy(update={"group": group or 32})
+        return replace(MXFP4 if bits == 4 else MXFP8, group=group or 32)
     if kind.startswith("nv_fp"):
-        return NVFP4_WEIGHT_ONLY.model_copy(update={"group": group or 16})
+        return replace(NVFP4_WEIGHT_ONLY, group=group or 16)
     if kind != "int":
         raise unknown("data_type", kind)
     packing = keys.text("packing_format", default="auto_round:auto_gptq") or ""
@@ -235,7 +236,7 @@ def _mlx_format(keys: Keys, outer: Keys) -> WeightFormat:
     mode = keys.text("mode") or outer.text("mode", default="affine") or "affine"
     if mode in ("mxfp4", "mxfp8", "nvfp4"):
         forms = {"mxfp4": MXFP4, "mxfp8": MXFP8, "nvfp4": NVFP4_WEIGHT_ONLY}
-        return forms[mode].model_copy(update={"compute": "bf16", "bits_per_tensor": 0})
+        return replace(forms[mode], compute="bf16", bits_per_tensor=0)
     if mode != "affine":
         raise unknown("mode", mode)
     bits = keys.integer("bits", default=outer.integer("bits", default=4, most=8), most=8) or 4

@@ -3,7 +3,7 @@
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.catalog.quantization.cover import Module, Scheme, cover
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.formats import (
     DTYPE_ALIASES,
     FP8_BLOCK,
@@ -91,4 +91,4 @@ def redtype(model: ModelSpec, name: str) -> ModelSpec:
 
 def _otherwise(model: ModelSpec, **changes: object) -> ModelSpec:
     """What the file holds no longer says how large the weights are."""
-    return model.model_copy(update={"weight_file_bytes": None, "file_parameters": None, **changes})
+    return replace(model, weight_file_bytes=None, file_parameters=None, **changes)

@@ -10,6 +10,7 @@ from kvcalc.catalog.quantization.cover import Module, Place, Scheme
 from kvcalc.catalog.quantization.formats import fp8_blocks, fp8_static, group_of
 from kvcalc.catalog.quantization.names import Choices, Names
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.formats import FP8_CHANNEL, FP8_TENSOR, INT8_CHANNEL, MXFP4, MXFP8, WeightFormat, integer
 
 EVERYWHERE: tuple[Place, ...] = ("layer", "outside", "tower", "mtp")
@@ -62,7 +63,7 @@ def fp8(keys: Keys) -> Scheme:
     plain = uniform("fp8" if not block else f"fp8, blocks of {block[0]} × {block[1]}", form, skip, EVERYWHERE)
     if not packed:
         return plain
-    experts = MXFP4.model_copy(update={"compute": "fp8"})
+    experts = replace(MXFP4, compute="fp8")
 
     def cover(module: Module) -> WeightFormat | None:
         covered = plain.cover(module)
@@ -80,7 +81,7 @@ def fbgemm(keys: Keys) -> Scheme:
 def mxfp4(keys: Keys) -> Scheme:
     """`mxfp4` as gpt-oss has it: the experts, for weights alone."""
     skip = skipped(keys, "modules_to_not_convert")
-    form = MXFP4.model_copy(update={"compute": "bf16"})
+    form = replace(MXFP4, compute="bf16")
 
     def cover(module: Module) -> WeightFormat | None:
         covered = module.usual and module.tensor.category == "experts" and module.path not in skip
@@ -174,7 +175,7 @@ def bitsandbytes(keys: Keys) -> Scheme:
         )
         return uniform(f"bitsandbytes {kind}", form, skip, EVERYWHERE)
     if keys.flag("load_in_8bit", "_load_in_8bit"):
-        return uniform("bitsandbytes int8", INT8_CHANNEL.model_copy(update={"bits_per_tensor": 8}), skip, EVERYWHERE)
+        return uniform("bitsandbytes int8", replace(INT8_CHANNEL, bits_per_tensor=8), skip, EVERYWHERE)
     raise KvcalcError("bitsandbytes without load_in_4bit or load_in_8bit", hint="set one of them to true")
 
 

@@ -2,7 +2,7 @@
 
 from kvcalc.counting.rounding import ceil_div, round_up
 from kvcalc.counting.weights import matrix_bytes
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, replace
 from kvcalc.specs.formats import WeightFormat
 
 
@@ -46,7 +46,7 @@ def kept_bytes(shape: tuple[int, ...], form: WeightFormat, kernels: ExpertKernel
     if not kernels.scale_outputs:
         return matrix_bytes(shape, form)
     *before, outputs, inputs = shape
-    bare = form.model_copy(update={"scale": "none"})
+    bare = replace(form, scale="none")
 
     def scales(rows: int) -> int:
         size = (*before, rows, inputs)

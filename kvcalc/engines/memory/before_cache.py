@@ -5,7 +5,7 @@ from kvcalc.engines.memory.lora import adapter_bytes
 from kvcalc.engines.memory.settings import NOT_OBSERVED, Observed
 from kvcalc.engines.memory.shape import ProfileShape, profile_shape
 from kvcalc.engines.versions import check_version
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -66,7 +66,7 @@ def budget_of_shape(
 
         found = memory_llamacpp.budget(shape, gpu, deployment, weights + lora.value)
     if gpu.unified_memory and deployment.engine != "ideal":
-        found = found.model_copy(update={"pool": None, "reason": UNIFIED})
+        found = replace(found, pool=None, reason=UNIFIED)
     return _judged(_overridden(found, deployment))
 
 
@@ -88,21 +88,18 @@ def _overridden(found: MemoryBudget, deployment: Deployment) -> MemoryBudget:
     if deployment.overhead_bytes is not None:
         given = ByteRange.exactly(deployment.overhead_bytes)
         left = found.requested - found.weights - deployment.overhead_bytes
-        found = found.model_copy(
-            update={
-                "given_overhead": given,
-                "pool": ByteRange.exactly(left),
-                "reason": None,
-                "assumptions": (
-                    *found.assumptions,
-                    Assumption(name="overhead", value=deployment.overhead_bytes, why="given: replaces the prediction"),
-                ),
-            }
+        found = replace(
+            found,
+            given_overhead=given,
+            pool=ByteRange.exactly(left),
+            reason=None,
+            assumptions=(
+                *found.assumptions,
+                Assumption(name="overhead", value=deployment.overhead_bytes, why="given: replaces the prediction"),
+            ),
         )
     if deployment.kv_memory_bytes is not None:
-        found = found.model_copy(
-            update={"pool": ByteRange.exactly(deployment.kv_memory_bytes), "pool_given": True, "reason": None}
-        )
+        found = replace(found, pool=ByteRange.exactly(deployment.kv_memory_bytes), pool_given=True, reason=None)
     return found
 
 
@@ -114,4 +111,4 @@ def _judged(found: MemoryBudget) -> MemoryBudget:
     if found.pool_given:
         held = found.weights + found.overhead.value + found.pool.value + found.initial_use.value
     starts = found.pool.value > 0 and held <= found.total and found.request_table <= max(found.reserve.value, 0)
-    return found.model_copy(update={"starts": starts})
+    return replace(found, starts=starts)

@@ -8,6 +8,7 @@ from kvcalc.engines.vllm.hybrid import block_of, state_bytes, state_page
 from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, mixer_pages, refuse_unserved
 from kvcalc.engines.vllm.report import printed_tokens, rounding_in_words, rule_in_words
 from kvcalc.engines.vllm.rules import Rules, in_flight_tokens, rules_of, state_pages
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, Mixer, ModelSpec, Recurrent
 
@@ -39,7 +40,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     if rules.charges_all_stages and len(stages) > 1 and groups:
         whole = frozenset[int]().union(*stages)
         size = _block_bytes(groups, whole)
-        checked = pool.model_copy(update={"num_blocks": pool_bytes // size, "block_bytes": size})
+        checked = replace(pool, num_blocks=pool_bytes // size, block_bytes=size)
     length = length_of(model, deployment)
     return Capacity(
         pools=(pool,) if groups else (),
@@ -88,7 +89,7 @@ def _pages(mixer: Mixer, dtype: str, tp: int, block: int) -> list[Page]:
 
 def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
     if rules.windows_as_full and isinstance(mixer, Attention) and mixer.window is not None:
-        return mixer.model_copy(update={"window": None})
+        return replace(mixer, window=None)
     if rules.expanded_head is not None and isinstance(mixer, LatentAttention):
         width = rules.expanded_head or mixer.nope_head_dim + mixer.rope_head_dim
         heads = mixer.query_heads

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from kvcalc.engines.vllm.pages import Page
+from kvcalc.specs.base import replace
 
 Layer = tuple[int, Page]  # the layer's index (draft layers follow the last), and its page
 LayerGroup = tuple[Layer, ...]
@@ -32,8 +33,8 @@ def _widened(page: Page, largest: int) -> Page:
     if page.page_bytes == largest:
         return page
     if page.block_size is None or largest % page.page_bytes:
-        return page.model_copy(update={"page_bytes": largest})
-    return page.model_copy(update={"page_bytes": largest, "block_size": page.block_size * largest // page.page_bytes})
+        return replace(page, page_bytes=largest)
+    return replace(page, page_bytes=largest, block_size=page.block_size * largest // page.page_bytes)
 
 
 def split(layers: Sequence[Layer], widest: Fraction) -> list[LayerGroup]:

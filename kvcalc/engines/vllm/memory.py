@@ -12,7 +12,7 @@ from kvcalc.engines.memory.settings import NOT_OBSERVED, Observed, VllmSettings,
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.vllm.activation import activation_peak
 from kvcalc.engines.vllm.graphs import graph_memory
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 
@@ -51,7 +51,7 @@ def budget(
     left = requested - weights_bytes
     used = found.overhead
     pool = ByteRange(low=left - used.high, value=left - used.value, high=left - used.low)
-    return found.model_copy(update={"pool": pool})
+    return replace(found, pool=pool)
 
 
 def _notes(deployment: Deployment, settings: VllmSettings) -> list[Assumption]:

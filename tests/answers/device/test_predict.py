@@ -11,7 +11,7 @@ from kvcalc.catalog.gpus import gpu_from_toml, load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.results.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow, Rate
-from kvcalc.specs.base import Source
+from kvcalc.specs.base import Source, replace
 
 US = 1e-6
 
@@ -150,12 +150,12 @@ def test_a_calibration_is_a_gpu_spec(tmp_path: pytest.TempPathFactory) -> None:
     assert spec.kernels is not None
     (gemm,) = spec.kernels.gemm
     assert (gemm.latency_s, gemm.bandwidth_share) == (50 * US, 0.5)
-    noisy = spec_of(measured.model_copy(update={"quiet": False}))
+    noisy = spec_of(replace(measured, quiet=False))
     assert noisy.sources["*"].confidence == "low"
 
 
 def test_text_in_a_spec_is_quoted(tmp_path: pytest.TempPathFactory) -> None:
-    strange = calibration().model_copy(update={"device": 'A "quoted" \\ name = [1]\n# é', "versions": {"a": '"'}})
+    strange = replace(calibration(), device='A "quoted" \\ name = [1]\n# é', versions={"a": '"'})
     path = tmp_path / "spec.toml"  # type: ignore[operator]
     path.write_text(toml_of(spec_of(strange)))
     assert gpu_from_toml(path).title.startswith('A "quoted" \\ name = [1]\n# é')

@@ -11,6 +11,7 @@ from kvcalc.answers.listing.models import list_models, show_model
 from kvcalc.catalog.cards import card_names
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 
 
 def test_gpt_oss_120b() -> None:
@@ -37,9 +38,9 @@ def test_the_working_of_a_plain_cache() -> None:
 
 def test_a_file_that_the_config_does_not_explain_is_a_warning() -> None:
     model = load_model("llama-3-8b")
-    exact = model.model_copy(update={"weight_file_bytes": 16_060_522_496})
+    exact = replace(model, weight_file_bytes=16_060_522_496)
     assert show_model(exact).warnings == ()
-    other = model.model_copy(update={"weight_file_bytes": 20_000_000_000})
+    other = replace(model, weight_file_bytes=20_000_000_000)
     assert "20,000,000,000" in show_model(other).warnings[0]
 
 
@@ -64,7 +65,7 @@ def test_a_card_from_a_config_gives_the_same_model(tmp_path: Path) -> None:
     path = tmp_path / f"{card.name}.toml"
     path.write_text(card.text)
     made, read = load_model(str(path)), load_model(str(folder))
-    assert made.model_copy(update={"name": read.name, "sources": read.sources}) == read
+    assert replace(made, name=read.name, sources=read.sources) == read
     assert (made.sources[0].url, made.sources[0].date) == ("https://example.org/config.json", "2026-01-02")
 
 

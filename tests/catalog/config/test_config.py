@@ -8,6 +8,7 @@ import pytest
 from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.params import active_parameters, mtp_parameters, parameters_by_category, total_parameters
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import LatentAttention, ModelSpec, Recurrent
 from tests.catalog.real_models import DATA, MODELS, config_of, spec
 
@@ -30,7 +31,7 @@ def test_active_parameters_are_exact(name: str) -> None:
 def test_cache_and_state_are_those_of_the_real_cache_objects(name: str) -> None:
     case, model = MODELS[name], spec(config_of(name))
     layers = range(min(case["layers_measured"], model.layers))
-    profile = cache_profile(model.model_copy(update={"dtype": "bf16"}), "bf16", layers=layers)
+    profile = cache_profile(replace(model, dtype="bf16"), "bf16", layers=layers)
     assert profile.bytes_per_token_at_start == case["bytes_per_token"]
     assert profile.fixed_bytes + last_columns(model, layers) == case.get("fixed_bytes", 0)
 

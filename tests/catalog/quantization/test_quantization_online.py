@@ -6,6 +6,7 @@ from kvcalc.catalog.models import load_model
 from kvcalc.catalog.quantization.online import FORMATS, redtype, requantize
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 
 LLAMA = load_model("llama-3-8b")
 LINEARS = 32 * (2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 14336 * 4096)  # of the layers: q, o, k, v, gate, up, down
@@ -61,5 +62,5 @@ def test_dtype() -> None:
 
 
 def test_the_files_size_no_longer_counts() -> None:
-    exact = LLAMA.model_copy(update={"weight_file_bytes": 16_060_522_496})
+    exact = replace(LLAMA, weight_file_bytes=16_060_522_496)
     assert requantize(exact, "fp8").weight_file_bytes is None

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kvcalc.engines.memory.before_cache import UNIFIED, budget_of_shape, memory_before_cache
 from kvcalc.engines.memory.settings import Observed
 from kvcalc.engines.memory.shape import Encoder, ProfileShape
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec, Link
 from kvcalc.specs.model import Attention, DenseMlp, LayerGroup, ModelSpec, Tensor
@@ -23,7 +24,7 @@ H100 = GpuSpec(
     peak_flops={"bf16": 989e12},
     links=(Link(name="nvlink", bandwidth_bytes_per_s=450e9),),
 )
-A100 = H100.model_copy(update={"title": "NVIDIA A100 SXM4 80GB", "architecture": "Ampere"})
+A100 = replace(H100, title="NVIDIA A100 SXM4 80GB", architecture="Ampere")
 LLAMA_8B = ProfileShape(hidden=4096, vocab=128256, layers=32, dense_width=14336)
 QWEN3_14B = ProfileShape(hidden=5120, vocab=151936, layers=40, dense_width=17408)
 CODELLAMA_7B = ProfileShape(hidden=4096, vocab=32016, layers=32, dense_width=11008)
@@ -134,7 +135,7 @@ def test_unknown_version_is_an_assumption_with_a_wide_range() -> None:
 
 
 def test_unified_memory_is_not_predicted() -> None:
-    gb10 = H100.model_copy(update={"title": "NVIDIA GB10", "unified_memory": True})
+    gb10 = replace(H100, title="NVIDIA GB10", unified_memory=True)
     found = budget_of_shape(LLAMA_8B, gb10, vllm("0.26"), 15 * GIB)
     assert (found.pool, found.reason, found.starts) == (None, UNIFIED, None)
     told = budget_of_shape(LLAMA_8B, gb10, vllm("0.26", kv_memory_bytes="20GiB"), 15 * GIB)
@@ -154,7 +155,7 @@ def test_overrides() -> None:
 
 def test_weights_that_do_not_fit_do_not_start() -> None:
     """gpt-oss-120b at the defaults of an H100: 65.97 GiB of weights, and the log says -2.14 GiB for the cache."""
-    shape = GPT_OSS.model_copy(update={"layers": 36})
+    shape = replace(GPT_OSS, layers=36)
     deployment = Deployment(engine_version="0.10.2", gpu_memory_utilization=0.9)
     found = budget_of_shape(shape, H100, deployment, int(65.97 * GIB), max_model_len=131072)
     assert found.pool is not None
@@ -226,6 +227,6 @@ def test_more_sequences_never_leave_more_pool(smaller: int, larger: int, version
 @pytest.mark.parametrize("capability, runner", [("7.5", "V0"), ("8.9", "V1"), ("gfx942", "V1"), (None, "V1")])
 def test_cards_that_v1_did_not_take_yet(capability: str | None, runner: str) -> None:
     """vLLM 0.9.2 on a T4: 'Compute Capability < 8.0 is not supported by the V1 Engine. Falling back to V0.'"""
-    gpu = H100.model_copy(update={"compute_capability": capability})
+    gpu = replace(H100, compute_capability=capability)
     found = budget_of_shape(LLAMA_8B, gpu, Deployment(engine_version="0.9.2"), 0, max_model_len=4096)
     assert {a.name: a.value for a in found.assumptions}["runner"] == runner

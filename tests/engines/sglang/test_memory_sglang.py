@@ -6,12 +6,13 @@ from kvcalc.engines.memory.before_cache import budget_of_shape
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.sglang.memory import request_table, static_fraction
 from kvcalc.engines.versions import parse_version
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
 
 TEXT = ProfileShape(hidden=5120, vocab=152064, layers=64, dense_width=27648)
-KIMI_K25 = TEXT.model_copy(update={"images": True, "tower_layers": 27, "tower_hidden": 1152, "latent": True})
+KIMI_K25 = replace(TEXT, images=True, tower_layers=27, tower_hidden=1152, latent=True)
 
 
 def card(total_gib: float, vendor: str = "NVIDIA") -> GpuSpec:

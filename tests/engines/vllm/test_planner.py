@@ -7,6 +7,7 @@ import pytest
 from engines import models
 
 from kvcalc.engines import capacity
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.units import GIB
@@ -74,7 +75,7 @@ def test_block_sizes_that_cover_a_state() -> None:
 def test_an_fp8_cache_or_drafts_change_the_block() -> None:
     fp8 = Deployment(kv_cache_dtype="fp8")
     assert capacity(models.QWEN3_5_27B, fp8, GIB).block_size == 1568
-    drafted = fp8.model_copy(update={"num_speculative_tokens": 3})
+    drafted = replace(fp8, num_speculative_tokens=3)
     held = capacity(models.QWEN3_5_27B_MTP, drafted, GIB)
     assert held.block_size == 1600
     assert [group.layers for group in held.pools[0].groups] == [16, 16, 16, 17]

@@ -18,6 +18,7 @@ from kvcalc.catalog.models import load_model
 from kvcalc.engines import capacity
 from kvcalc.engines.vllm.rules import rules_of
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.units import GIB
@@ -142,7 +143,7 @@ def test_latents_were_cached_as_full_heads(version: str, each: int) -> None:
 
 def test_full_heads_of_a_latent_are_shared_between_ranks() -> None:
     # DeepSeek-V2-Lite on two GPUs: 27 layers, 8 of 16 heads on each, 221,184 B a token; 31,104 as latents
-    lite = model((27, DEEPSEEK_V3.groups[0].mixers[0].model_copy(update={"query_heads": 16})))
+    lite = model((27, replace(DEEPSEEK_V3.groups[0].mixers[0], query_heads=16)))
     then, now = (
         capacity(lite, Deployment(engine_version=version, tensor_parallel_size=2), GIB) for version in ("0.5.1", None)
     )

@@ -6,6 +6,7 @@ from kvcalc.catalog.config.families.plan_layer import Layer
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import CrossAttention, Tensor
 
 
@@ -29,4 +30,4 @@ def _reads_source(tensor: Tensor, traits: Traits, module: str) -> bool:
 
 
 def _fed(tensor: Tensor, inputs: int) -> Tensor:
-    return tensor.model_copy(update={"shape": (tensor.shape[0], inputs)})
+    return replace(tensor, shape=(tensor.shape[0], inputs))

@@ -9,6 +9,7 @@ from kvcalc.catalog.config.families.plan_layer import Layer
 from kvcalc.catalog.config.families.tensors import linear, norm
 from kvcalc.catalog.config.families.traits import State, Traits
 from kvcalc.catalog.config.keys import Keys
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import LayerGroup, Mixer, Mlp, MoeMlp, Recurrent, Tensor
 
 
@@ -116,13 +117,13 @@ def _twice(
     tensors = [tensor for tensor in tensors if not tensor.name.startswith(f"{traits.attention}.")]
     width = 0
     for half in ("0", "1"):
-        own = traits.model_copy(update={"attention": f"{traits.attention}.{half}", "mlp": f"mlps.{half}"})
+        own = replace(traits, attention=f"{traits.attention}.{half}", mlp=f"mlps.{half}")
         tensors += _attention(keys, own, layer, hidden)[1]
         beside, found = dense(keys, own, hidden)
         tensors += found
         width += beside.width
     if isinstance(mlp, MoeMlp):
-        mlp = mlp.model_copy(update={"shared_width": width})
+        mlp = replace(mlp, shared_width=width)
     return mlp, [*mixers, *mixers], tensors
 
 

@@ -7,6 +7,7 @@ from kvcalc.catalog.config.families.table import traits_of
 from kvcalc.catalog.config.families.tensors import norm
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import DenseMlp, Tensor, Tower
 
 
@@ -26,7 +27,7 @@ def read_encoder(keys: Keys, traits: Traits, hidden: int, vocab: int) -> Tower:
     tensors += extra_tensors(keys, own, ("model",), {"hidden": hidden, "vocab": vocab})
     for group in groups:
         tensors += [
-            tensor.model_copy(update={"name": f"{group.prefix}.0.{tensor.name}", "copies": tensor.copies * group.count})
+            replace(tensor, name=f"{group.prefix}.0.{tensor.name}", copies=tensor.copies * group.count)
             for tensor in group.tensors
         ]
     mlp = groups[0].mlp
