@@ -6,11 +6,11 @@ from pydantic import ValidationError
 
 from kvcalc.catalog.config.families.decoder import read_groups, view
 from kvcalc.catalog.config.families.defaults import defaults_of
-from kvcalc.catalog.config.families.expressions import switch
 from kvcalc.catalog.config.families.mtp import read_mtp
 from kvcalc.catalog.config.families.nested import encoder_keys, image_tokens, text_decoder
 from kvcalc.catalog.config.families.outside import outer_tensors
 from kvcalc.catalog.config.families.rotary import rotary_width
+from kvcalc.catalog.config.families.sizes import switch
 from kvcalc.catalog.config.families.table import traits_of
 from kvcalc.catalog.config.families.taken import said_dtype, taken
 from kvcalc.catalog.config.families.unread import refuse_unread
@@ -60,7 +60,7 @@ def _read(
     _refuse(root, family)
     keys, model_type = text_decoder(root, family)
     traits = traits_of(model_type)
-    keys = view(_flat(keys.with_defaults({**defaults_of(model_type), **traits.defaults})), traits.keys)
+    keys = view(_flat(keys.with_defaults({**defaults_of(model_type), **traits.defaults})), traits, traits.keys)
     _refuse(keys, model_type)
     hidden = keys.need("hidden_size", "n_embd", "d_model", "dim", "model_dim", "embedding_dim")
     vocab = keys.need("vocab_size", "padded_vocab_size")
@@ -80,7 +80,7 @@ def _read(
         max_context=_max_context(keys),
         dtype=_dtype(root, keys),
         tied_embeddings=tied,
-        parallel_residual=switch(keys, traits.parallel),
+        parallel_residual=switch(keys, traits, traits.parallel),
         groups=read_groups(keys, traits, hidden),
         tensors=outer_tensors(keys, traits, hidden, vocab, tied),
         mtp=read_mtp(keys, traits, hidden, vocab),
@@ -96,7 +96,7 @@ def _read(
 def _refuse(keys: Keys, model_type: str) -> None:
     """Architectures that are known not to be counted: a wrong number would be worse."""
     traits = traits_of(model_type)
-    if traits.refuse and switch(keys, traits.refuse_if):
+    if traits.refuse and switch(keys, traits, traits.refuse_if):
         raise KvcalcError(f"kvcalc does not count {model_type}: {traits.refuse}", hint="describe it in a TOML card")
 
 

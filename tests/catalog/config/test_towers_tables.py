@@ -1,4 +1,4 @@
-"""The little language of the tower tables: expressions, names, leaves."""
+"""The language of the tables: expressions, scopes, and the tensors of towers."""
 
 import tomllib
 from importlib.resources import files
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kvcalc.catalog.config.expression import evaluate
 from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.scope import Scope
 from kvcalc.catalog.config.towers.data import MODELS, TOWERS, model_table, tower_table
-from kvcalc.catalog.config.towers.scope import Scope
 from kvcalc.catalog.config.towers.table import tensors_of
 from kvcalc.errors import KvcalcError
 
@@ -62,10 +62,14 @@ def test_what_cannot_be_computed_is_an_error_of_ours(text: str) -> None:
 
 def test_a_tree_becomes_tensors() -> None:
     tree = {
-        "layers.[depth]": {"attn.{q,k}": "column?bias wide wide", "norm": "norm+ wide if normed"},
-        "head": "linear 10 wide",
-        "probe": "1 wide",
-        "mean": "buffer wide",
+        "layers.0": {
+            "copies": "depth",
+            "attn.q attn.k": "column(wide, wide, bias=bias)",
+            "norm": "norm(wide, bias=True, when=normed)",
+        },
+        "head": "linear(10, wide)",
+        "probe": "parameter(1, wide)",
+        "mean": "buffer(wide, copies=2)",
     }
     scope = Scope(Keys({"depth": 3, "bias": True, "normed": False}), sizes={"wide": "4*depth"})
     found = {t.name: (t.shape, t.copies, t.split, t.matmul, t.buffer) for t in tensors_of(tree, scope, "vision")}
@@ -76,12 +80,14 @@ def test_a_tree_becomes_tensors() -> None:
         "layers.0.attn.k.bias": ((12,), 3, "columns", False, False),
         "head.weight": ((10, 12), 1, "whole", True, False),
         "probe": ((1, 12), 1, "whole", False, False),
-        "mean": ((12,), 1, "whole", False, True),
+        "mean": ((12,), 2, "whole", False, True),
     }
 
 
 def test_no_layers_no_tensors() -> None:
-    assert not list(tensors_of({"layers.[depth]": {"norm": "norm 4"}}, Scope(Keys({"depth": 0})), "vision"))
+    assert not list(
+        tensors_of({"layers.0": {"copies": "depth", "norm": "norm(4)"}}, Scope(Keys({"depth": 0})), "vision")
+    )
 
 
 def test_aliases_and_other_configs() -> None:
@@ -92,5 +98,5 @@ def test_aliases_and_other_configs() -> None:
 
 @pytest.mark.parametrize("text", ["nothing", "name", "flag", "half"])
 def test_a_size_is_a_whole_number(text: str) -> None:
-    with pytest.raises(KvcalcError, match=f"x.{text}"):
+    with pytest.raises(KvcalcError, match=f"x.{text} does not come to a size"):
         Scope(Keys({"name": "wide", "flag": True, "half": 0.5}, "x")).size(text)

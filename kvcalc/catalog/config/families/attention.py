@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from kvcalc.catalog.config.families.expressions import size, switch
 from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.sizes import size, switch
 from kvcalc.catalog.config.families.tensors import linear, norm
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
@@ -70,7 +70,7 @@ def _kv_heads(keys: Keys) -> int | None:
 
 def attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[Attention, list[Tensor], dict[str, int]]:
     """One layer's attention, its tensors, and the sizes that its extra tensors are made of."""
-    heads = read_heads(keys, size(keys, traits.query_input, {"hidden": hidden}))
+    heads = read_heads(keys, size(keys, traits, traits.query_input, {"hidden": hidden}))
     window = None
     if layer.mixer == "sliding":
         window = keys.need(*traits.window_keys)
@@ -112,23 +112,23 @@ def attention_tensors(
 ) -> list[Tensor]:
     """Projections of queries, keys, values and output; their norms; a gate."""
     name = module or traits.attention
-    bias = switch(keys, traits.qkv_bias)
-    inputs = size(keys, traits.query_input, {"hidden": hidden})
+    bias = switch(keys, traits, traits.qkv_bias)
+    inputs = size(keys, traits, traits.query_input, {"hidden": hidden})
     queries, keys_width, values = heads.query * heads.dim, heads.kv * heads.dim, heads.kv * heads.v_dim
-    if traits.gate == "q" and switch(keys, traits.gate_when):
+    if traits.gate == "q" and switch(keys, traits, traits.gate_when):
         queries *= 2
     if traits.qkv:
         found = _fused(f"{name}.{traits.qkv}", heads, inputs, bias)
     else:
         found = linear(f"{name}.{traits.q}", queries, inputs, "attention", "columns", bias)
         if layer.owns_cache or traits.shared_kv_tensors:
-            k_bias = bias if traits.k_bias is None else switch(keys, traits.k_bias)
+            k_bias = bias if traits.k_bias is None else switch(keys, traits, traits.k_bias)
             found += linear(f"{name}.{traits.k}", keys_width, inputs, "attention", "kv", k_bias)
-            if layer.mixer != "full" or not switch(keys, traits.value_is_key):
+            if layer.mixer != "full" or not switch(keys, traits, traits.value_is_key):
                 found += linear(f"{name}.{traits.v}", values, inputs, "attention", "kv", bias)
     output = heads.query * heads.v_dim
-    found += linear(f"{name}.{traits.o}", hidden, output, "attention", "rows", switch(keys, traits.o_bias))
-    if traits.gate in ("full", "head") and switch(keys, traits.gate_when):
+    found += linear(f"{name}.{traits.o}", hidden, output, "attention", "rows", switch(keys, traits, traits.o_bias))
+    if traits.gate in ("full", "head") and switch(keys, traits, traits.gate_when):
         width = output if traits.gate == "full" else heads.query
         found += linear(f"{name}.{traits.gate_name}", width, hidden, "attention", "columns")
     return found + _qk_norms(keys, traits, layer, heads, name)
@@ -144,7 +144,11 @@ def _fused(name: str, heads: Heads, inputs: int, bias: bool) -> list[Tensor]:
 
 
 def _qk_norms(keys: Keys, traits: Traits, layer: Layer, heads: Heads, name: str) -> list[Tensor]:
-    if not traits.qk_norm or traits.qk_norm_on not in ("", layer.mixer) or not switch(keys, traits.qk_norm_when):
+    if (
+        not traits.qk_norm
+        or traits.qk_norm_on not in ("", layer.mixer)
+        or not switch(keys, traits, traits.qk_norm_when)
+    ):
         return []
     kind = traits.qk_norm_kind or traits.norm
     shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {

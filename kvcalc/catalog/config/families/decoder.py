@@ -1,11 +1,13 @@
 """A decoder: its groups of equal layers. Mixers that few models have are imported where they are met."""
 
+from collections.abc import Mapping
+
 from kvcalc.catalog.config.families.attention import attention
-from kvcalc.catalog.config.families.expressions import size, switch
 from kvcalc.catalog.config.families.extras import extra_tensors
 from kvcalc.catalog.config.families.mlp import dense, moe
 from kvcalc.catalog.config.families.plan import read_plan
 from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.sizes import size, switch
 from kvcalc.catalog.config.families.tensors import linear, norm
 from kvcalc.catalog.config.families.traits import State, Traits
 from kvcalc.catalog.config.keys import Keys
@@ -21,10 +23,9 @@ def read_groups(keys: Keys, traits: Traits, hidden: int) -> tuple[LayerGroup, ..
     return tuple(layer_group(keys, traits, hidden, layer, indices) for layer, indices in where.items())
 
 
-def view(keys: Keys, said: tuple[str, ...]) -> Keys:
-    """The keys with some of them under other names: "num_hidden_layers = decoder_layers"."""
-    pairs = (text.partition(" = ") for text in said)
-    return keys.over({name: size(keys, value) or None for name, _, value in pairs})
+def view(keys: Keys, traits: Traits, said: Mapping[str, str]) -> Keys:
+    """The keys with some of them under other names: num_hidden_layers = "decoder_layers"."""
+    return keys.over({name: size(keys, traits, value) or None for name, value in said.items()})
 
 
 def layer_group(keys: Keys, traits: Traits, hidden: int, layer: Layer, indices: list[int]) -> LayerGroup:
@@ -62,7 +63,7 @@ def _mixers(
         mixers.append(across)
         tensors += found
     if traits.state is not None:
-        mixers.append(_state(keys, traits.state, scope))
+        mixers.append(_state(keys, traits, traits.state, scope))
     elif layer.recurrent:
         from kvcalc.catalog.config.recurrent import read_recurrent
 
@@ -127,18 +128,17 @@ def _twice(
     return mlp, [*mixers, *mixers], tensors
 
 
-def _state(keys: Keys, state: State, scope: dict[str, int]) -> Recurrent:
+def _state(keys: Keys, traits: Traits, state: State, scope: dict[str, int]) -> Recurrent:
     return Recurrent(
         family="short_conv",
-        conv_channels=size(keys, state.channels, scope),
-        conv_kernel=size(keys, state.kernel, scope),
-        state_elements=size(keys, state.elements, scope),
+        conv_channels=size(keys, traits, state.channels, scope),
+        conv_kernel=size(keys, traits, state.kernel, scope),
+        state_elements=size(keys, traits, state.elements, scope),
         state_dtype="bf16" if state.elements else None,
     )
 
 
 def _layer_norm(keys: Keys, traits: Traits, name: str, hidden: int, layer: Layer) -> list[Tensor]:
-    """A norm of the layer: "name if switch", where `has_attention` and `has_mlp` are switches too."""
-    name, _, when = name.partition(" if ")
+    """A norm of the layer, where it has it; its condition may ask for `has_attention` and `has_mlp` too."""
     parts = {"has_attention": int(layer.mixer != "none"), "has_mlp": int(layer.mlp != "none")}
-    return norm(name, traits.norm, hidden) if not when or switch(keys, when, parts) else []
+    return norm(name, traits.norm, hidden) if switch(keys, traits, traits.norms_when.get(name, True), parts) else []

@@ -14,7 +14,7 @@ from kvcalc.specs.model import DenseMlp, Tensor, Tower
 def read_encoder(keys: Keys, traits: Traits, hidden: int, vocab: int) -> Tower:
     """All its tensors; `keys` are the model's (or the encoder's own, where the config nests one)."""
     own = traits_of(traits.encoder)
-    keys = view(keys, traits.encoder_keys)
+    keys = view(keys, traits, traits.encoder_keys)
     groups = read_groups(keys, own, hidden)
     tensors: list[Tensor] = []
     if own.embedding:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from kvcalc.catalog.config.families.expressions import size
+from kvcalc.catalog.config.families.sizes import size
 from kvcalc.catalog.config.families.traits import Pattern, Traits
 from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
@@ -107,7 +107,7 @@ def _pattern(keys: Keys, traits: Traits, pattern: Pattern, count: int) -> list[s
     if pattern.cycle:
         kinds = [KINDS[pattern.cycle[layer % len(pattern.cycle)]] for layer in range(count)]
     else:
-        every, phase = size(keys, pattern.every, {}), size(keys, pattern.phase, {})
+        every, phase = size(keys, traits, pattern.every), size(keys, traits, pattern.phase)
         kind, other = KINDS[pattern.kind], KINDS[pattern.other]
         kinds = [kind if every and (layer - phase) % every == 0 else other for layer in range(count)]
     for layer, name in enumerate(pattern.first[:count]):

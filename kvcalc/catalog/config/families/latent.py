@@ -1,8 +1,8 @@
 """Multi-head latent attention: keys and values compressed to one vector, with or without a sparse indexer."""
 
 from kvcalc.catalog.config.families.attention import QUERY
-from kvcalc.catalog.config.families.expressions import size, switch
 from kvcalc.catalog.config.families.plan_layer import Layer
+from kvcalc.catalog.config.families.sizes import size, switch
 from kvcalc.catalog.config.families.tensors import linear, norm
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
@@ -43,21 +43,21 @@ def latent(
 
 
 def _projections(keys: Keys, traits: Traits, mixer: LatentAttention, hidden: int, width: int) -> list[Tensor]:
-    name, bias = traits.attention, switch(keys, traits.qkv_bias)
+    name, bias = traits.attention, switch(keys, traits, traits.qkv_bias)
     rank, outputs = mixer.kv_lora_rank, mixer.query_heads * mixer.v_head_dim
     if mixer.q_lora_rank is None:
         found = linear(f"{name}.q_proj", width, hidden, "attention", "columns")
     else:
         found = linear(f"{name}.q_a_proj", mixer.q_lora_rank, hidden, "attention", "whole", bias)
         found += norm(f"{name}.q_a_layernorm", "weight", mixer.q_lora_rank, category="attention")
-        inputs = size(keys, traits.q_b_inputs, {"q_lora_rank": mixer.q_lora_rank})
+        inputs = size(keys, traits, traits.q_b_inputs, {"q_lora_rank": mixer.q_lora_rank})
         found += linear(f"{name}.{traits.q_b}", width + outputs * (traits.gate == "q"), inputs, "attention", "columns")
     found += linear(f"{name}.kv_a_proj_with_mqa", rank + mixer.rope_head_dim, hidden, "attention", "whole", bias)
     found += norm(f"{name}.kv_a_layernorm", "weight", rank, category="attention")
     both = mixer.query_heads * (mixer.nope_head_dim + mixer.v_head_dim)
     found += linear(f"{name}.kv_b_proj", both, rank, "attention", "columns")
-    found += linear(f"{name}.o_proj", hidden, outputs, "attention", "rows", switch(keys, traits.o_bias))
-    if traits.gate in ("full", "head") and switch(keys, traits.gate_when):
+    found += linear(f"{name}.o_proj", hidden, outputs, "attention", "rows", switch(keys, traits, traits.o_bias))
+    if traits.gate in ("full", "head") and switch(keys, traits, traits.gate_when):
         gate = outputs if traits.gate == "full" else mixer.query_heads
         found += linear(f"{name}.{traits.gate_name}", gate, hidden, "attention", "columns")
     return found

@@ -1,6 +1,6 @@
 """The MLP of a layer: dense, or a mixture of experts with shared ones."""
 
-from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.families.sizes import size, switch
 from kvcalc.catalog.config.families.sparse import EXPERTS
 from kvcalc.catalog.config.families.tensors import linear, stacked
 from kvcalc.catalog.config.families.traits import Traits
@@ -24,12 +24,12 @@ SHARED = ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_nu
 def dense(keys: Keys, traits: Traits, hidden: int) -> tuple[DenseMlp, list[Tensor]]:
     """A dense MLP and its tensors."""
     width = _width(keys, traits, hidden)
-    gated = switch(keys, traits.gated)
+    gated = switch(keys, traits, traits.gated)
     return DenseMlp(width=width, gated=gated), projections(keys, traits, traits.mlp, width, hidden)
 
 
 def _width(keys: Keys, traits: Traits, hidden: int) -> int:
-    said = size(keys, traits.width, {"hidden": hidden}) or keys.integer(*WIDTH) or traits.width_factor * hidden
+    said = size(keys, traits, traits.width, {"hidden": hidden}) or keys.integer(*WIDTH) or traits.width_factor * hidden
     said = said or _from_factor(keys, hidden)
     width = (said or keys.need(*WIDTH)) // traits.width_divisor
     if keys.flag("block_auto_adjust_ff_dim"):  # LFM2: two thirds, times a factor, rounded up
@@ -59,8 +59,8 @@ def projections(
     keys: Keys, traits: Traits, name: str, width: int, hidden: int, category: Category = "mlp"
 ) -> list[Tensor]:
     """Gate, up and down projections (up and down where it is not gated)."""
-    bias = switch(keys, traits.mlp_bias)
-    if not switch(keys, traits.gated):
+    bias = switch(keys, traits, traits.mlp_bias)
+    if not switch(keys, traits, traits.gated):
         found = linear(f"{name}.{traits.mlp_only or traits.mlp_up}", width, hidden, category, "columns", bias)
     elif traits.mlp_gate_up:
         found = linear(f"{name}.{traits.mlp_gate_up}", 2 * width, hidden, category, "columns", bias)
@@ -77,11 +77,11 @@ def moe(keys: Keys, traits: Traits, hidden: int) -> tuple[MoeMlp, list[Tensor], 
     scope = {"hidden": hidden, "experts": experts, "expert_width": width}
     shared = _shared_width(keys, traits, width, scope)
     name = traits.moe
-    rows = size(keys, traits.router_rows, scope)
-    found = linear(f"{name}.{traits.router}", rows, hidden, "router", "whole", switch(keys, traits.router_bias))
-    found += _experts(keys, traits, experts, width, size(keys, traits.expert_input, scope))
+    rows = size(keys, traits, traits.router_rows, scope)
+    found = linear(f"{name}.{traits.router}", rows, hidden, "router", "whole", switch(keys, traits, traits.router_bias))
+    found += _experts(keys, traits, experts, width, size(keys, traits, traits.expert_input, scope))
     if shared:
-        module = traits.shared.removeprefix("/") if traits.shared.startswith("/") else f"{name}.{traits.shared}"
+        module = f"{name}.{traits.shared}" if traits.shared_inside else traits.shared
         found += projections(keys, traits, module, shared, hidden, "shared_experts")
         if traits.shared_gate:
             found += linear(f"{name}.{traits.shared_gate}", 1, hidden, "shared_experts", "whole")
@@ -93,7 +93,7 @@ def moe(keys: Keys, traits: Traits, hidden: int) -> tuple[MoeMlp, list[Tensor], 
         top_k=min(experts, keys.integer(*TOP_K) or experts),
         expert_width=width,
         shared_width=shared,
-        gated=switch(keys, traits.gated),
+        gated=switch(keys, traits, traits.gated),
     )
     return spec, found, scope
 
@@ -101,7 +101,7 @@ def moe(keys: Keys, traits: Traits, hidden: int) -> tuple[MoeMlp, list[Tensor], 
 def _shared_width(keys: Keys, traits: Traits, width: int, scope: dict[str, int]) -> int:
     """All shared experts together."""
     if traits.shared_width is not None:
-        return size(keys, traits.shared_width, scope)
+        return size(keys, traits, traits.shared_width, scope)
     said = keys.integer(*SHARED_WIDTH, least=0)
     return width * keys.count(*SHARED) if said is None else said
 
@@ -114,13 +114,13 @@ def _experts(keys: Keys, traits: Traits, experts: int, width: int, inputs: int) 
     ups: tuple[tuple[str, int], ...]
     if traits.expert_gate_up:
         ups = ((traits.expert_gate_up, 2 * width),)
-    elif switch(keys, traits.gated):
+    elif switch(keys, traits, traits.gated):
         ups = ((traits.expert_gate or traits.mlp_gate, width), (traits.expert_up or traits.mlp_up, width))
     else:
         ups = ((traits.expert_up or traits.mlp_up, width),)
     each = [(up, outputs, inputs, columns) for up, outputs in ups]
     each.append((traits.expert_down or traits.mlp_down, inputs, width, rows))
-    bias = switch(keys, traits.expert_bias)
+    bias = switch(keys, traits, traits.expert_bias)
     make = linear if "." in traits.experts else stacked
     return [
         t for up, out, into, split in each for t in make(f"{name}.{up}", out, into, "experts", split, bias, experts)

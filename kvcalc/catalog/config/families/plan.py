@@ -1,10 +1,11 @@
 """Which layer is what: mixer, MLP, whose cache it reads, and what it says otherwise than the rest."""
 
-from kvcalc.catalog.config.families.expressions import size, switch
+from kvcalc.catalog.config.expression import names
 from kvcalc.catalog.config.families.kinds import listed_length, read_kinds
 from kvcalc.catalog.config.families.nas import read_blocks
 from kvcalc.catalog.config.families.plan_layer import Layer
 from kvcalc.catalog.config.families.sharing import indexers, owners
+from kvcalc.catalog.config.families.sizes import size
 from kvcalc.catalog.config.families.sparse import mlp_kinds
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
@@ -32,7 +33,7 @@ def read_plan(keys: Keys, traits: Traits) -> list[Layer]:
     mlps = mlp_kinds(keys, traits, kinds)
     own = owners(keys, kinds)
     index = indexers(keys, count)
-    placed = any(tag in on for extra in traits.extra for on in extra.on for tag in ("first", "rest", "last"))
+    placed = any(name in ("first", "rest", "last") for extra in traits.extra for name in names(extra.on))
     plan = []
     for layer, kind in enumerate(kinds):
         recurrent = kind in ("recurrent", "hybrid", "hybrid_sliding") or (traits.hybrid and kind != "none")
@@ -102,11 +103,8 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
         if other is not None:
             said.update({name: other.raw(name) for name in ("num_attention_heads", "num_attention_groups", "head_dim")
                          if other.has(name)})  # fmt: skip
-    for text in traits.full_keys if mixer == "full" else traits.sliding_keys if mixer == "sliding" else ():
-        pair, _, when = text.partition(" if ")
-        name, _, value = pair.partition(" = ")
-        if not when or switch(keys, when):
-            said[name] = size(keys, value) or None
+    other_keys = {"full": traits.full_keys, "sliding": traits.sliding_keys}.get(mixer, {})
+    said.update({name: size(keys, traits, value) or None for name, value in other_keys.items()})
     for name in traits.first_entries:
         if isinstance(keys.raw(name), list):  # the second entry stays at hand, as "name_1"
             said.update({name: keys.entry(name, 0), f"{name}_1": keys.entry(name, 1)})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kvcalc.catalog.config.families.expressions import size
+from kvcalc.catalog.config.families.sizes import size
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
@@ -51,7 +51,7 @@ def _dense(keys: Keys, traits: Traits, count: int) -> set[int]:
         flags = keys.integers("moe_layer_freq", most=1) or []
         return {layer for layer, sparse in enumerate(flags) if not sparse}
     first = keys.integer(*FIRST_DENSE, least=0)
-    dense = set(range(min(count, size(keys, traits.moe_first, {}) if first is None else first)))
+    dense = set(range(min(count, size(keys, traits, traits.moe_first) if first is None else first)))
     dense.update(keys.integers("mlp_only_layers") or [])
     step = keys.integer("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", default=1) or 1
     dense.update(layer for layer in layers if (layer + 1) % step)

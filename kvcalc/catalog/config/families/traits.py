@@ -7,8 +7,8 @@ from pydantic import Field
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.model import Category, Split
 
-Switch = bool | str  # fixed, or an expression in the config's keys: see expressions.py
-Size = int | str  # a number, or an expression in sizes and keys
+Switch = bool | str  # fixed, or an expression: see docs/reference/expressions.md
+Size = int | str  # likewise
 
 
 class Extra(Frozen):
@@ -22,7 +22,7 @@ class Extra(Frozen):
     matmul: bool = False
     buffer: bool = False
     fp32: bool = False
-    on: tuple[str, ...] = ("layer",)  # tags of the layers that have it ("a&b": both); "model": outside the layers
+    on: str = "layer"  # which layers have it, an expression in their tags; "model": outside the layers
     when: Switch = True
 
 
@@ -58,9 +58,10 @@ class Traits(Frozen):
     understood: tuple[str, ...] = ()  # keys that have no part in what kvcalc counts
     defaults: dict[str, int | bool | str] = Field(default_factory=dict)  # what absent keys mean, beyond the class's
 
-    keys: tuple[str, ...] = ()  # how the decoder's sizes are called: "num_hidden_layers = decoder_layers"
+    sizes: dict[str, str] = Field(default_factory=dict)  # sizes with a name, for the table's other expressions
+    keys: dict[str, str] = Field(default_factory=dict)  # where the decoder's sizes have other keys
     encoder: str = ""  # the traits of the encoder beside it
-    encoder_keys: tuple[str, ...] = ()
+    encoder_keys: dict[str, str] = Field(default_factory=dict)
     cross: str = ""  # every layer's cross-attention
     cross_layer: str = ""  # that of layers that have no other attention (`cross_attention_layers`)
     cross_input: Size = "hidden"  # the width of what it reads
@@ -77,9 +78,10 @@ class Traits(Frozen):
     head: str = "lm_head"
     head_bias: Switch = False
     head_rows: Size = "vocab"
-    final_norm: str = "model.norm"  # "name if switch", as of norms
+    final_norm: str = "model.norm"
     norm: Literal["weight", "bias", "none"] = "weight"  # what a norm has: a weight, a bias too, or nothing
-    norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")  # "name?switch": only where it is on
+    norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
+    norms_when: dict[str, str] = Field(default_factory=dict)  # of norms that only some models have
     parallel: Switch = False  # attention and MLP side by side
 
     attention: str = "self_attn"
@@ -105,8 +107,8 @@ class Traits(Frozen):
     gate_name: str = "gate_proj"
     gate_when: Switch = True
     value_is_key: Switch = False  # full layers have no v_proj of their own: values are made from k_proj
-    full_keys: tuple[str, ...] = ()  # what full layers have otherwise: "head_dim=global_head_dim", "?switch" may follow
-    sliding_keys: tuple[str, ...] = ()
+    full_keys: dict[str, str] = Field(default_factory=dict)  # keys that full layers have otherwise
+    sliding_keys: dict[str, str] = Field(default_factory=dict)
     shared_kv_tensors: bool = True  # layers that read another layer's cache still have k_proj and v_proj
 
     pattern: Pattern | None = None
@@ -144,7 +146,8 @@ class Traits(Frozen):
     expert_bias: Switch = False
     expert_width: tuple[str, ...] = ()
     expert_input: Size = "hidden"  # what an expert reads and writes: narrower where experts work in a latent space
-    shared: str = "shared_experts"  # "/name": beside the experts' module, not in it
+    shared: str = "shared_experts"
+    shared_inside: bool = True  # in the experts' module, not beside it
     shared_width: Size | None = None
     shared_gate: str = ""  # a gate on the shared expert: one row
     twice: bool = False  # a layer is two attentions and two dense MLPs beside its experts (LongCat)

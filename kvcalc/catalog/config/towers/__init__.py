@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from kvcalc.catalog.config.families.defaults import defaults_of
 from kvcalc.catalog.config.keys import Keys
+from kvcalc.catalog.config.scope import Scope
 from kvcalc.catalog.config.towers.data import (
     Kind,
     ModelTable,
@@ -14,7 +15,6 @@ from kvcalc.catalog.config.towers.data import (
     tower_defaults,
     tower_table,
 )
-from kvcalc.catalog.config.towers.scope import Scope
 from kvcalc.catalog.config.towers.table import tensors_of
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.model import Category, Tower
@@ -73,7 +73,7 @@ def _known_model(root: Keys, family: str, table: ModelTable) -> Towers:
         if tower is None:
             assumptions.append(_not_counted(root.path(part.config), model_type))
             continue
-        scope = Scope(keys.with_defaults(declared), tower.sizes, tower.aliases, scopes)
+        scope = Scope(keys.with_defaults(declared), tower.sizes, aliases=tower.aliases, others=scopes)
         scopes[part.config.split(".")[-1].removesuffix("_config")] = scope
         found.append(_tower(name, tower, scope))
     if found:
@@ -154,7 +154,7 @@ def _unknown_model(root: Keys) -> Towers:
         if table is None:
             assumptions.append(_not_counted(key, model_type))
             continue
-        scope = Scope(keys.with_defaults(tower_defaults(model_type)), table.sizes, table.aliases)
+        scope = Scope(keys.with_defaults(tower_defaults(model_type)), table.sizes, aliases=table.aliases)
         found.append(_tower(f"{kind}_tower", table, scope))
         assumptions.append(
             Assumption(
