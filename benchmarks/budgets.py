@@ -10,11 +10,11 @@ from statistics import median
 from typing import Any
 
 from kvcalc.catalog.gpus import load_gpu
-from kvcalc.engines.memory.before_cache import budget_of_shape, memory_before_cache
+from kvcalc.engines import budget_of_start, memory_before_cache
 from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.engines.memory.data import constants
-from kvcalc.engines.memory.settings import Observed
 from kvcalc.engines.memory.shape import Encoder, ProfileShape, profile_shape
+from kvcalc.engines.memory.start import Observed, Start
 from kvcalc.engines.versions import parse_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
@@ -59,7 +59,7 @@ def budget_case(case: Case, read_model: ReadModel, loaded_bytes: LoadedBytes | N
         weights = int(float(case["weights_gib"]) * GIB)
         if deployment.pipeline_parallel_size > 1:
             observed = _of_its_stage(case, shape, gpu, deployment, observed)
-        budget = budget_of_shape(shape, gpu, deployment, weights, max_model_len=length, observed=observed)
+        budget = budget_of_start(Start(shape, gpu, deployment, weights, max_model_len=length, observed=observed))
         answer["checks"].append(_check("pool_gib", budget, case))
         if model is not None and loaded_bytes is not None and _is_served(case, model):
             budget = memory_before_cache(model, gpu, deployment, loaded_bytes(model, deployment, gpu), observed)
@@ -80,7 +80,7 @@ def _of_its_stage(
         return observed
 
     def distance(seen: Observed) -> float:
-        activation = budget_of_shape(shape, gpu, deployment, 0, observed=seen).activation
+        activation = budget_of_start(Start(shape, gpu, deployment, 0, observed=seen)).activation
         return abs((activation.peak.value if activation else 0) / GIB - float(printed))
 
     return min((observed, inner), key=distance)

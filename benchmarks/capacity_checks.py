@@ -10,8 +10,9 @@ from case_models import candidates
 
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.llamacpp.capacity import cache_types, row_bytes
+from kvcalc.engines.llamacpp.capacity import row_bytes
 from kvcalc.engines.llamacpp.capacity import state_bytes as float32_state
+from kvcalc.engines.llamacpp.dtypes import key_value_types
 from kvcalc.engines.sglang.capacity import cells, state_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
@@ -162,7 +163,7 @@ def _slots(case: Case, model: ModelSpec, deployment: Deployment) -> list[Check]:
 
 def _cells(case: Case, model: ModelSpec, deployment: Deployment) -> list[Check]:
     """llama.cpp: bytes of the printed cells in the layers that the line is about, and of the states."""
-    types = cache_types(deployment)
+    types = key_value_types(deployment)
     which = re.search(r"\((?:\d+ )?(full|global|SWA)", case["model"])
     row = 0
     for group in model.groups:

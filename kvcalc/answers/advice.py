@@ -14,6 +14,7 @@ from kvcalc.units import GIB, format_bytes, format_count, format_usd
 WORTH_SAYING = 1.05  # a change that gives less is noise
 MOST = 6
 USUAL_SHARE = 0.95  # of the card's memory; above it, little is left for what no profile run sees
+PLAIN_CACHES = ("bf16", "fp16", "fp32", "f16")
 USUAL_SEQUENCES = 256  # what vLLM admits on smaller cards; more only costs memory for logits
 
 
@@ -109,14 +110,22 @@ def _usd(deployed: Deployed, point: OperatingPoint) -> float | None:
 
 def _changes(deployed: Deployed) -> list[Change]:
     """What can be changed at all, the easiest first."""
+    changes = [*_smaller_cache(deployed), *_less_beside_it(deployed), *_other_weights(deployed)]
+    return [change for change in changes if change.update.keys() <= set(deployed.engine.ADVISED)]
+
+
+def _smaller_cache(deployed: Deployed) -> list[Change]:
+    dtype = deployed.engine.SMALLER_CACHES[0]
+    if deployed.cache_dtype not in PLAIN_CACHES:
+        return []
+    return [Change(f"--kv-cache-dtype {dtype}", {"kv_cache_dtype": dtype})]
+
+
+def _less_beside_it(deployed: Deployed) -> list[Change]:
+    """What a profile run would find less of, and a larger share of the card."""
     deployment, budget = deployed.deployment, deployed.budget
     found: list[Change] = []
-    if deployment.engine == "llamacpp":
-        plain = deployment.kv_cache_dtype in ("auto", "f16")
-        return [Change("--kv-cache-dtype q8_0", {"kv_cache_dtype": "q8_0"})] if plain else []
-    if deployed.cache_dtype in ("bf16", "fp16", "fp32") and deployment.engine != "ideal":
-        found.append(Change("--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}))
-    if deployment.engine == "vllm" and deployment.kv_memory_bytes is None:
+    if deployment.kv_memory_bytes is None and deployed.engine.ASKS_FOR_SHARE:
         sequences = deployed.max_num_seqs
         in_sampler = budget.activation is not None and budget.activation.phase == "sampler"
         if in_sampler and sequences is not None and sequences > USUAL_SEQUENCES:
@@ -126,6 +135,12 @@ def _changes(deployed: Deployed) -> list[Change]:
         share, higher = deployed.gpu_memory_utilization, _highest_share(deployed)
         if share is not None and higher > share:
             found.append(Change(f"--gpu-memory-utilization {higher:.2f}", {"gpu_memory_utilization": higher}))
+    return found
+
+
+def _other_weights(deployed: Deployed) -> list[Change]:
+    deployment = deployed.deployment
+    found: list[Change] = []
     if deployed.model.quantization is None and deployment.quantization is None:
         found.append(Change("--quantization fp8", {"quantization": "fp8"}))
     wider = deployment.tensor_parallel_size
@@ -144,7 +159,7 @@ def _highest_share(deployed: Deployed) -> float:
 def _shorter(deployed: Deployed, now: Outcome) -> list[Advice]:
     """A length that fits, where one sequence of max_model_len does not."""
     length, longest = deployed.max_model_len, now.longest
-    if length is None or not longest or longest >= length or deployed.deployment.engine == "ideal":
+    if length is None or not longest or longest >= length or not deployed.engine.TIMED:
         return []
     return [Advice(change=f"--max-model-len {longest}", effect=_up_to(longest), goal="fit")]
 

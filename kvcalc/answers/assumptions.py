@@ -9,8 +9,6 @@ from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS
 from kvcalc.specs.model import MoeMlp
 
-MEASURED_VENDORS = ("NVIDIA", "AMD")  # whose memory before the cache is in the evidence
-
 
 def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
     """What the GPU's name, the memory, the time and the price took for granted."""
@@ -28,7 +26,7 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     """What a step's bytes and links took for granted; the lessons' step reads every expert."""
     found, deployment = [], deployed.deployment
     routed = any(isinstance(group.mlp, MoeMlp) for group in deployed.model.groups)
-    if routed and deployment.engine != "ideal":
+    if routed and deployed.engine.TIMED:
         why = "a step reads the expected number of experts; skewed routing wakes fewer"
         found.append(Assumption(name="expert routing", value="uniform", why=why))
     left = leaves_node(deployment, deployed.gpus_per_node)
@@ -52,17 +50,17 @@ def price_warnings(deployed: Deployed) -> tuple[str, ...]:
 
 def _memory(deployed: Deployed) -> Iterator[Assumption]:
     """Profile runs were read on two vendors' GPUs; llama.cpp makes none."""
-    budget, engine = deployed.budget, deployed.deployment.engine
+    budget, measured = deployed.budget, deployed.engine.MEASURED_VENDORS
     given = budget.pool is None or budget.pool_given or budget.given_overhead is not None
-    if not given and engine not in ("ideal", "llamacpp") and deployed.gpu.vendor not in MEASURED_VENDORS:
-        why = f"what an engine spends before the cache was measured on {' and '.join(MEASURED_VENDORS)} GPUs"
-        yield Assumption(name="memory", value=f"as on {MEASURED_VENDORS[0]}", why=why)
+    if not given and measured and deployed.gpu.vendor not in measured:
+        why = f"what an engine spends before the cache was measured on {' and '.join(measured)} GPUs"
+        yield Assumption(name="memory", value=f"as on {measured[0]}", why=why)
 
 
 def _prompt_tokens(deployed: Deployed) -> Iterator[Assumption]:
     """How many prompt tokens a step carries, where serving is asked about and neither flag nor engine says it."""
     name, asked, deployment = "max_num_batched_tokens", deployed.question.workload, deployed.deployment
-    served = asked.input_len is not None and asked.output_len is not None and deployment.engine != "ideal"
+    served = asked.input_len is not None and asked.output_len is not None and deployed.engine.TIMED
     if served and not deployment.max_num_batched_tokens and not deployed.int_taken(name):
         yield Assumption(name=name, value=BATCHED_TOKENS, why="prompt tokens of one step: what servers usually take")
 

@@ -9,9 +9,9 @@ from kvcalc.catalog.kernels import load_kernels
 from kvcalc.catalog.prices import price_of
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.layout import pipeline_stages
-from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes
+from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes, memory_before_cache, rules
 from kvcalc.engines.capacity import Capacity, length_of
-from kvcalc.engines.memory.before_cache import memory_before_cache
+from kvcalc.engines.contract import Rules
 from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, replace
@@ -51,6 +51,11 @@ class Deployed:
         self.model: ModelSpec = question.model
         self.gpu: GpuSpec = question.the_gpu
         self.deployment: Deployment = question.deployment
+
+    @property
+    def engine(self) -> Rules:
+        """What this engine is like."""
+        return rules(self.deployment.engine)
 
     @cached_property
     def cache_dtype(self) -> str:

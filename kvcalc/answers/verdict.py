@@ -27,7 +27,7 @@ def unfit_reason(deployed: Deployed, point: OperatingPoint, pool_seen: bool = Fa
 def _sequence_too_long(deployed: Deployed, held: Capacity) -> str | None:
     """vLLM does not start where one sequence of max_model_len has no room."""
     length = deployed.max_model_len
-    if length is None or deployed.deployment.engine != "vllm":
+    if length is None or not deployed.engine.ROOM_FOR_LONGEST:
         return None
     concurrency = held.max_concurrency(length)
     if concurrency is not None and concurrency < 1:

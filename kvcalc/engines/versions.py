@@ -1,9 +1,10 @@
 """Engine versions: rules carry the versions they hold for."""
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.deployment import Deployment
 
 Version = tuple[int, int, int]
 # What may follow the numbers: rc1, .post2, .dev3, +cu128, -rc.3. Not a second version, nor an x for any digit.
@@ -12,7 +13,6 @@ _VERSION = re.compile(
     r"(?:[.+_-]?(?!x(?:\W|$)|\*)[a-z][\w.+-]*|\+[\w.+-]+)?\s*\Z",
     re.IGNORECASE | re.ASCII,
 )
-_BUILD = re.compile(r"b?\d{1,9}\Z", re.IGNORECASE)  # llama.cpp counts its builds
 
 
 def parse_version(text: str) -> Version:
@@ -36,12 +36,30 @@ def _hint(text: str) -> str:
     return "write it as 0.19 or 0.19.1"
 
 
-def check_version(deployment: Deployment) -> None:
-    """Raise KvcalcError where the deployment's version is none that its engine can have."""
-    text = deployment.engine_version
-    if text is None or deployment.engine == "ideal":
-        return
-    if deployment.engine != "llamacpp":
-        parse_version(text)
-    elif not _BUILD.match(text.strip()):
-        raise KvcalcError(f"llama.cpp build {text[:40]!r} is not a build", hint="write its number, as b5500")
+def check_version(text: str) -> None:
+    """Raise KvcalcError where this is no version."""
+    parse_version(text)
+
+
+def since(version: Version, first: str) -> bool:
+    """Whether a rule that came with `first` holds for this version.
+
+    >>> since(parse_version("0.21.1"), "0.21"), since((0, 9, 2), "0.10")
+    (True, False)
+    """
+    return version >= parse_version(first)
+
+
+def version_or(text: str | None, newest: str) -> Version:
+    """The version that was asked for; where none was, the newest whose rules were read."""
+    return parse_version(newest if text is None else text)
+
+
+def row_for(rows: Sequence[Mapping[str, Any]], version: Version, **match: object) -> Mapping[str, Any]:
+    """The last row whose `from` is not above the version, among those that match."""
+    fitting = [
+        row
+        for row in rows
+        if since(version, row["from"]) and all(row.get(key) == value for key, value in match.items())
+    ]
+    return fitting[-1]

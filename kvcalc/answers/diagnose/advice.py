@@ -8,7 +8,7 @@ from kvcalc.answers.diagnose.engine_words import in_engine_words
 from kvcalc.answers.diagnose.memory import measured_pool, other_weights
 from kvcalc.answers.diagnose.refusal import longest_that_fits, states_held
 from kvcalc.answers.diagnose.start import Logged
-from kvcalc.engines import cache_dtype, capacity
+from kvcalc.engines import cache_dtype, capacity, rules
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.memory.budget import MemoryBudget
@@ -31,7 +31,7 @@ def log_advice(
     with suppress(KvcalcError):  # without a capacity rule for this model, the log's own advice stands alone
         if "card-in-use" in kinds:
             pass  # nothing about this deployment needs to change
-        elif specs.deployment.engine == "llamacpp":
+        elif rules(specs.deployment.engine).TAKES_WHAT_IS_ASKED:
             found += _room(facts, specs)
         elif question is not None:
             deployed = Deployed(question)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from kvcalc.answers.diagnose.memory import PRINTED
+from kvcalc.engines import rules
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.results.diagnose import Compared, MemoryLine
@@ -35,7 +36,7 @@ def agreement(facts: LogFacts, lines: Sequence[MemoryLine], held: Capacity | Non
             longest = held.estimated_max_model_len(length)
             pairs.append(("needed for one sequence", "bytes", facts.needed_bytes, held.needed_bytes(length)))
             pairs.append(("longest sequence", "tokens", facts.estimated_max_len, longest))
-        if facts.engine == "llamacpp" and _one_stream(facts):
+        if facts.engine and rules(facts.engine).TAKES_WHAT_IS_ASKED and _one_stream(facts):
             pairs = [("cache of n_ctx", "bytes", facts.cache_bytes, held.needed_bytes(facts.tokens))]
         found += [_compared(name, unit, log, value) for name, unit, log, value in pairs if log and value is not None]
     return tuple(found)

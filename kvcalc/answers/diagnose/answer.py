@@ -8,13 +8,12 @@ from kvcalc.answers.diagnose.agreement import agreement, length_of
 from kvcalc.answers.diagnose.memory import measured_pool, memory_lines, other_weights
 from kvcalc.answers.diagnose.refusal import explained
 from kvcalc.answers.diagnose.start import Logged, logged
-from kvcalc.engines import capacity, loaded_weight_bytes
+from kvcalc.engines import capacity, loaded_weight_bytes, memory_before_cache, rules
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.logs.read import read_log
-from kvcalc.engines.memory.before_cache import memory_before_cache
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
-from kvcalc.engines.memory.settings import Observed
+from kvcalc.engines.memory.start import Observed
 from kvcalc.errors import KvcalcError
 from kvcalc.results.diagnose import DiagnoseReport, DiagnoseResult, Evidence
 from kvcalc.specs.base import Assumption
@@ -75,7 +74,7 @@ def _weights(specs: Logged) -> int | None:
 
 def _same_file(specs: Logged) -> bool:
     """A GGUF stores each tensor in a type of its own: only the file itself says what llama.cpp loads."""
-    return specs.deployment.engine != "llamacpp" or (
+    return not rules(specs.deployment.engine).WEIGHTS_AS_IN_FILE or (
         specs.model is not None and specs.model.weight_file_bytes is not None
     )
 

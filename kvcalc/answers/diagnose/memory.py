@@ -1,5 +1,6 @@
 """The memory of a log's start, term by term, with the prediction beside it."""
 
+from kvcalc.engines import rules
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
 from kvcalc.results.diagnose import MemoryLine
@@ -7,7 +8,6 @@ from kvcalc.units import GIB
 
 PRINTED = 0.015 * GIB  # what two decimals can hide
 OTHER_CHECKPOINT = 0.1  # of the weights; what loading adds is a few percent
-LEFT_BY_LOADING = GIB  # Qwen3.5-27B, bf16: 51.86 GiB for tensors of 50.99
 
 
 def measured_pool(facts: LogFacts) -> int | None:
@@ -29,7 +29,7 @@ def memory_lines(facts: LogFacts, budget: MemoryBudget | None, weights: int | No
         weights: predicted for one GPU, which needs no GPU to be known; None: of another file than the log's.
     """
     peak = budget.activation.peak if budget and budget.activation else None
-    asks = budget is not None and budget.engine == "vllm"  # the others take what is free
+    asks = budget is not None and rules(budget.engine).ASKS_FOR_SHARE  # the others take what is free
     rows = [
         ("the card", facts.total_bytes, _exact(budget.total) if budget else None, ""),
         ("requested", facts.requested_bytes, _exact(budget.requested) if budget and asks else None, ""),
@@ -61,8 +61,9 @@ def _weights(facts: LogFacts, weights: int | None) -> ByteRange | None:
     """SGLang's "mem usage" has in it what loading left allocated beside the weights."""
     if weights is None:
         return None
-    if facts.engine == "sglang":
-        return ByteRange(low=int(0.99 * weights), value=weights, high=weights + LEFT_BY_LOADING)
+    left = rules(facts.engine).LEFT_BY_LOADING_BYTES if facts.engine else 0
+    if left:
+        return ByteRange(low=int(0.99 * weights), value=weights, high=weights + left)
     return _exact(weights)
 
 
@@ -90,22 +91,21 @@ def _phase(budget: MemoryBudget | None) -> str:
 
 def _graphs(budget: MemoryBudget | None) -> ByteRange | None:
     """SGLang's and TensorRT-LLM's graphs live in what is kept back: no figure of their own."""
-    return budget.graphs if budget is not None and budget.engine == "vllm" else None
+    return budget.graphs if budget is not None and rules(budget.engine).ASKS_FOR_SHARE else None
 
 
 def _pool(budget: MemoryBudget | None) -> ByteRange | None:
     """llama.cpp takes what it is told to, not what is free."""
-    return None if budget is None or budget.engine == "llamacpp" else budget.pool
+    return None if budget is None or rules(budget.engine).TAKES_WHAT_IS_ASKED else budget.pool
 
 
 def _pool_note(budget: MemoryBudget | None) -> str:
-    return "what -c asks for" if budget is not None and budget.engine == "llamacpp" else ""
+    return "what -c asks for" if budget is not None and rules(budget.engine).TAKES_WHAT_IS_ASKED else ""
 
 
 def _graphs_note(budget: MemoryBudget | None) -> str:
-    return (
-        "" if budget is None or budget.graphs_charged or budget.engine != "vllm" else "on top of the requested memory"
-    )
+    apart = budget is not None and not budget.graphs_charged and rules(budget.engine).ASKS_FOR_SHARE
+    return "on top of the requested memory" if apart else ""
 
 
 def _kept_back(facts: LogFacts) -> int | None:

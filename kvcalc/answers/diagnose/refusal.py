@@ -1,10 +1,10 @@
 """Why an engine refused to start, in words, from the figures that its log printed."""
 
 from kvcalc.answers.diagnose.start import Logged
+from kvcalc.engines import rules
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs.facts import LogFacts, Refusal
 from kvcalc.engines.memory.budget import MemoryBudget
-from kvcalc.engines.sglang.memory import request_table
 from kvcalc.results.diagnose import Explained
 from kvcalc.units import format_bytes, format_count
 
@@ -128,8 +128,8 @@ def _out_of_memory(facts: LogFacts, specs: Logged, budget: MemoryBudget | None) 
             said += f" with {format_bytes(facts.free_at_failure_bytes)} free"
         found.append(said)
         length = specs.deployment.max_model_len or (specs.model.max_context if specs.model else None)
-        table = request_table(specs.deployment, length)
-        if specs.deployment.engine == "sglang" and length and abs(facts.tried_bytes / table - 1) <= CLOSE:
+        table = rules(specs.deployment.engine).request_table(specs.deployment, length)
+        if table and length and abs(facts.tried_bytes / table - 1) <= CLOSE:
             rows = format_count(table // 4 // length)
             tokens = format_count(length)
             found.append(f"it is the table from requests to tokens: {rows} requests × {tokens} tokens × 4 bytes")

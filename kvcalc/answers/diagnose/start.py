@@ -1,13 +1,12 @@
 """From a log's facts to the specs that a prediction needs: model, GPU, deployment."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from kvcalc.answers.question import Question, stored_as
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import existing, load_model
-from kvcalc.engines.logs.facts import LogFacts, Value
-from kvcalc.engines.versions import check_version
+from kvcalc.engines import check_version, logged_settings
+from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Frozen, replace
 from kvcalc.specs.checked import checked, flag_of
@@ -67,20 +66,13 @@ def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption
         raise KvcalcError("the log does not say which engine wrote it", hint="name it with --engine")
     said = facts.settings
     values: dict[str, Any] = {name: said[name] for name in SAME if name in said}
-    if engine != "llamacpp":
-        values |= _replicas(said)
+    values |= logged_settings(engine, facts)
     if said.get("enable_lora"):
         values["max_loras"] = said.get("max_loras", 1)
     if said.get("disable_radix_cache"):
         values["enable_prefix_caching"] = False
     if "cpu_offload_gb" in said:
         values["cpu_offload_bytes"] = str(said["cpu_offload_gb"])
-    if engine == "trtllm" and facts.block_size:
-        values["block_size"] = facts.block_size
-    if engine == "llamacpp":
-        values |= _llamacpp(facts)
-    if facts.version is not None and engine != "llamacpp":
-        values["engine_version"] = facts.version
     # A value that the log abbreviates or that this engine spells in its own way is left to the default, and said.
     for name, value in list(values.items()):
         try:
@@ -92,26 +84,6 @@ def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption
     if "dtype" in values:
         values["dtype"] = DTYPE_ALIASES.get(str(values["dtype"]), values["dtype"])
     return checked(Deployment, values | {"engine": engine} | given)
-
-
-def _replicas(said: Mapping[str, Value]) -> dict[str, Any]:
-    """Replicas of attention: SGLang's take their ranks from tp_size, and share the experts."""
-    dp, tp = said.get("data_parallel_size", 1), said.get("tensor_parallel_size", 1)
-    ep = said.get("expert_parallel_size", 1)
-    found: dict[str, Any] = {"data_parallel_size": dp}
-    if isinstance(ep, int) and ep > 1:
-        found["enable_expert_parallel"] = True
-    if said.get("enable_dp_attention") and isinstance(dp, int) and isinstance(tp, int) and dp and tp % dp == 0:
-        found |= {"tensor_parallel_size": tp // dp, "enable_expert_parallel": True}
-    return found
-
-
-def _llamacpp(facts: LogFacts) -> dict[str, Any]:
-    kinds = [cache for cache in facts.caches if cache.k_type]
-    if not kinds:
-        return {}
-    key, value = kinds[0].k_type, kinds[0].v_type or kinds[0].k_type
-    return {"kv_cache_dtype": key if key == value else f"{key},{value}"}
 
 
 def _model(facts: LogFacts, name: str | None, missing: list[str]) -> ModelSpec | None:

@@ -6,7 +6,7 @@ from kvcalc.answers.explain import explain
 from kvcalc.answers.question import runs_beyond
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.cache import CacheProfile, cache_profile, element_bytes
-from kvcalc.engines import cache_dtype, capacity
+from kvcalc.engines import cache_dtype, capacity, rules
 from kvcalc.formulas import cache as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
@@ -18,8 +18,6 @@ from kvcalc.units import format_count
 
 USUAL_CONTEXTS = (2048, 8192, 32768, 131072)
 COMMON_GPUS = ("rtx-4090", "l40s", "a100-80g-sxm", "h100-sxm", "h200-sxm", "b200-sxm")
-CACHE_VARIANTS = ("fp8", "int8", "nvfp4")
-GGML_VARIANTS = ("q8_0", "q4_0")  # what llama.cpp has instead
 AS_IT_IS = "as it is"
 
 
@@ -86,7 +84,7 @@ def kv(
 
 def _in_flight(models: Iterable[ModelSpec], deployment: Deployment) -> tuple[Assumption, ...]:
     windows = any(getattr(mixer, "window", None) for model in models for g in model.groups for mixer in g.mixers)
-    if deployment.engine != "vllm" or deployment.max_num_batched_tokens is not None or not windows:
+    if not rules(deployment.engine).KEEPS_IN_FLIGHT or deployment.max_num_batched_tokens is not None or not windows:
         return ()
     why = "what a server takes on GPUs of 70 GiB or more; room for it is kept in layers with a window"
     return (Assumption(name="max_num_batched_tokens", value=BATCHED_TOKENS, why=why),)
@@ -130,12 +128,12 @@ def _model(model: ModelSpec, variant: str, dtype: str, deployment: Deployment, c
 
 def _set_aside(model: ModelSpec, dtype: str, deployment: Deployment, context: int) -> int | None:
     """What the engine keeps free on each GPU for one sequence of this length; None: `ideal` keeps nothing else."""
-    if deployment.engine == "ideal":
+    if not rules(deployment.engine).TIMED:
         return None
     tokens = deployment.max_num_batched_tokens or BATCHED_TOKENS
     asked = {"kv_cache_dtype": dtype, "max_num_batched_tokens": tokens, "max_model_len": context}
-    if deployment.engine == "trtllm":
-        asked["max_num_seqs"] = 1  # its states are reserved for all sequences that may run; this is one
+    if rules(deployment.engine).RESERVES_STATES:
+        asked["max_num_seqs"] = 1  # this is one of all that may run
     return capacity(model, replace(deployment, **asked), 0).needed_bytes(context)
 
 
@@ -159,10 +157,9 @@ def _variants(
     """The same model under other caches, so that what each trick saves is visible; what changes nothing is left out."""
     at = contexts or _contexts(model)
     dtype = shown.cache_dtype
-    smaller = GGML_VARIANTS if deployment.engine == "llamacpp" else CACHE_VARIANTS
     others = [
         _model(model, f"{other} cache", other, deployment, at)
-        for other in smaller
+        for other in rules(deployment.engine).SMALLER_CACHES
         if element_bytes(other) < element_bytes(dtype)
     ]
     others += [_model(other, name, dtype, deployment, at) for name, other in architecture_variants(model)]

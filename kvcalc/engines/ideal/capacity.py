@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
-from kvcalc.engines.dtypes import cache_dtype
+from kvcalc.engines.ideal.dtypes import cache_dtype
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 

@@ -8,12 +8,10 @@ from fractions import Fraction
 from math import ceil
 
 from kvcalc.counting.cache import element_bytes
-from kvcalc.counting.layout import rank_weights
-from kvcalc.counting.weights import stored_bytes
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
-from kvcalc.engines.dtypes import asked_dtype
+from kvcalc.engines.llamacpp.dtypes import key_value_types
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.deployment import Deployment, Layout
+from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, LatentAttention, Mixer, ModelSpec, Recurrent
 
 CELLS = 256  # cells come in multiples of this
@@ -41,14 +39,6 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     )
 
 
-def cache_types(deployment: Deployment) -> tuple[str, str]:
-    """The types of keys and of values: `q8_0`, or `q8_0,f16` for both apart; f16 where nothing is said."""
-    if deployment.kv_cache_dtype == "auto":
-        return "f16", "f16"
-    key, _, value = asked_dtype(deployment).partition(",")
-    return key, value or key
-
-
 def row_bytes(mixer: Mixer, types: tuple[str, str]) -> int:
     """One token in one layer: a latent's row has no values beside it."""
     key, value = (Fraction(element_bytes(name)) for name in types)
@@ -66,19 +56,6 @@ def state_bytes(mixer: Recurrent, drafted: int = 0) -> int:
     """One layer's state of one sequence, in float32, and one more to roll back to for each drafted token."""
     elements = mixer.conv_channels * max(0, mixer.conv_kernel - 1) + mixer.state_elements
     return elements * STATE_BYTES * (1 + drafted)
-
-
-def offloaded_bytes(model: ModelSpec, layout: Layout) -> int:
-    """Weights on the fullest GPU, every layer offloaded: as in the file, but the input embedding stays with the CPU.
-
-    Its rows are looked up there; where the output head is tied to it, the head is a copy on the GPU. Measured:
-    gpt-oss-20b leaves 586.82 MiB behind, 201,088 rows of 2,880 in q8_0.
-    """
-    held = rank_weights(model, layout, kernels=()).fullest
-    if model.tied_embeddings:
-        return held
-    behind = sum(stored_bytes(tensor) for tensor in model.tensors if tensor.category == "embedding")
-    return max(0, held - behind // layout.tensor_parallel_size)
 
 
 def padded(cells: int) -> int:
@@ -101,7 +78,7 @@ def sliding_cells(n_ctx: int, window: int, sequences: int = 1, micro_batch: int 
 
 def _groups(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> tuple[Group, ...]:
     """One stream. GPUs that share a model split its layers' rows evenly."""
-    types, tp = cache_types(deployment), deployment.tensor_parallel_size
+    types, tp = key_value_types(deployment), deployment.tensor_parallel_size
     micro_batch = min(deployment.max_num_batched_tokens or MICRO_BATCH, MICRO_BATCH)
     rows: dict[int | None, int] = {}
     state = 0

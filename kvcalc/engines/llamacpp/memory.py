@@ -2,28 +2,27 @@
 
 from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget
 from kvcalc.engines.memory.data import constants, gib_range
-from kvcalc.engines.memory.shape import ProfileShape
+from kvcalc.engines.memory.start import Start
 from kvcalc.specs.base import Assumption
-from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.gpu import GpuSpec
 
 
-def budget(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, weights_bytes: int) -> MemoryBudget:
+def budget(start: Start) -> MemoryBudget:
     """What is free for the cache; how much of it llama.cpp takes is up to `-c` and `-np`."""
-    data = constants("llamacpp")
+    data, deployment, gpu = constants("llamacpp"), start.deployment, start.gpu
+    weights = start.weights_bytes + start.lora.value
     batch = min(deployment.max_num_batched_tokens or int(data["physical_batch"]), int(data["physical_batch"]))
-    buffer = batch * (shape.vocab + shape.hidden) * 4
+    buffer = batch * (start.shape.vocab + start.shape.hidden) * 4
     peak = ByteRange(low=int(data["buffer_low"] * buffer), value=buffer, high=int(data["buffer_high"] * buffer))
     outside = gib_range(data["outside"])
     requested = int(gpu.usable_memory_bytes * (deployment.gpu_memory_utilization or 1))
-    left = requested - weights_bytes
+    left = requested - weights
     used = outside.plus(peak)
     return MemoryBudget(
         engine="llamacpp",
         engine_version=deployment.engine_version,
         total=gpu.usable_memory_bytes,
         requested=requested,
-        weights=weights_bytes,
+        weights=weights,
         non_torch=outside,
         activation=Activation(sampler=buffer, forward=0, encoder=0, peak=peak),
         pool=ByteRange(low=left - used.high, value=left - used.value, high=left - used.low),

@@ -1,4 +1,4 @@
-"""The constants of memory.toml, chosen by version."""
+"""The constants of an engine's memory.toml, chosen by version."""
 
 import tomllib
 from functools import cache
@@ -13,24 +13,9 @@ from kvcalc.units import GIB
 
 @cache
 def constants(engine: str) -> dict[str, Any]:
-    """Everything memory.toml says of one engine."""
-    with open(Path(__file__).with_name("memory.toml"), "rb") as file:
-        found: dict[str, Any] = tomllib.load(file)[engine]
-    return found
-
-
-def row_for(rows: list[dict[str, Any]], version: Version, **match: object) -> dict[str, Any]:
-    """The last row whose `from` is not above the version, among those that match."""
-    fitting = [
-        row
-        for row in rows
-        if parse_version(row["from"]) <= version and all(row.get(key) == value for key, value in match.items())
-    ]
-    return fitting[-1]
-
-
-def since(version: Version, first: str) -> bool:
-    return version >= parse_version(first)
+    """Everything that an engine's memory.toml says."""
+    with open(Path(__file__).parents[1] / engine / "memory.toml", "rb") as file:
+        return tomllib.load(file)
 
 
 def newer_than_read(engine: str, version: Version) -> tuple[Assumption, ...]:

@@ -10,8 +10,9 @@ from math import ceil
 
 from kvcalc.counting.cache import element_bytes
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
-from kvcalc.engines.dtypes import cache_dtype
-from kvcalc.engines.versions import parse_version
+from kvcalc.engines.memory.data import constants
+from kvcalc.engines.sglang.dtypes import cache_dtype
+from kvcalc.engines.versions import since, version_or
 from kvcalc.engines.vllm.pages import index_bytes, token_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
@@ -29,7 +30,7 @@ SLIDING_SHARE = Fraction(8, 10)  # swa_full_tokens_ratio: slots of a windowed la
 STATE_SHARE = Fraction(9, 10)  # mamba_full_memory_ratio: state bytes for each byte of cache
 STATES_KEPT = 3  # slots that one running request may need while prefixes are cached
 SPARSE_PAGE = 64  # tokens; a page is one token elsewhere
-INDEX_COUNTED_SINCE = (0, 5, 4)  # before it, sparse attention's index was left out of the sums
+INDEX_COUNTED_SINCE = "0.5.4"  # before it, sparse attention's index was left out of the sums
 CONVOLUTION_BYTES = 2
 
 
@@ -92,7 +93,7 @@ def cells(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> tu
     A layer that reads another layer's cache has its slots all the same.
     """
     dtype, tp = cache_dtype(model, deployment), deployment.tensor_parallel_size
-    counts_index = deployment.engine_version is None or parse_version(deployment.engine_version) >= INDEX_COUNTED_SINCE
+    counts_index = since(version_or(deployment.engine_version, constants("sglang")["newest"]), INDEX_COUNTED_SINCE)
     full = sliding = 0.0
     for mixer in _layers(model, deployment, stage):
         if isinstance(mixer, CompressedAttention | CrossAttention):

@@ -7,21 +7,22 @@ The pool holds keys, values and recurrent state. Activations, graphs and logits 
 """
 
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
-from kvcalc.engines.memory.data import constants, gib_range, newer_than_read, since
-from kvcalc.engines.memory.network import interconnect
+from kvcalc.engines.memory.data import constants, gib_range, newer_than_read
+from kvcalc.engines.memory.links import interconnect
 from kvcalc.engines.memory.shape import ProfileShape
-from kvcalc.engines.versions import Version, parse_version
+from kvcalc.engines.memory.start import Start
+from kvcalc.engines.sglang.rules import request_table
+from kvcalc.engines.versions import Version, parse_version, since
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB, MIB
 
 
-def budget(
-    shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, weights_bytes: int, max_model_len: int | None
-) -> MemoryBudget:
+def budget(start: Start) -> MemoryBudget:
     """The budget of one rank; `gpu_memory_utilization` stands for `--mem-fraction-static`."""
-    data = constants("sglang")
+    data, gpu, deployment = constants("sglang"), start.gpu, start.deployment
+    weights = start.weights_bytes + start.lora.value
     text = deployment.engine_version or data["newest"]
     version = parse_version(text)
     assumed: list[Assumption] = list(newer_than_read("sglang", version))
@@ -29,15 +30,15 @@ def budget(
         assumed.append(Assumption(name="engine_version", value=text, why="not given: the newest SGLang that was read"))
     fraction = deployment.gpu_memory_utilization
     if fraction is None:
-        fraction = static_fraction(shape, gpu, deployment, version)
+        fraction = static_fraction(start.shape, gpu, deployment, version)
         assumed.append(Assumption(name="mem_fraction_static", value=fraction, why=f"SGLang {text}'s rule for this GPU"))
     ranks = deployment.tensor_parallel_size * deployment.pipeline_parallel_size
     before = gib_range(data["initial_use"]["one" if ranks == 1 else interconnect(gpu)])
     free = gpu.usable_memory_bytes - before.value
     reserve = free - int(free * fraction)
-    left = free - weights_bytes - reserve
+    left = free - weights - reserve
     slack = int((before.high - before.low) * fraction / 2)
-    table = request_table(deployment, max_model_len)
+    table = request_table(deployment, start.max_model_len)
     warnings: tuple[str, ...] = ()
     if table > reserve:
         warnings = (
@@ -49,7 +50,7 @@ def budget(
         engine_version=text,
         total=gpu.usable_memory_bytes,
         requested=free,
-        weights=weights_bytes,
+        weights=weights,
         reserve=ByteRange.exactly(reserve),
         request_table=table,
         initial_use=before,
@@ -57,15 +58,6 @@ def budget(
         assumptions=tuple(assumed),
         warnings=warnings,
     )
-
-
-def request_table(deployment: Deployment, max_model_len: int | None) -> int:
-    """Bytes of req_to_token: a row of 32-bit slots for every request that may run.
-
-    Llama-4-Scout at its full 10,485,760 positions: 2,049 rows, 80.04 GiB.
-    """
-    rows = (deployment.max_num_seqs or int(constants("sglang")["running_requests"])) + 1
-    return 4 * rows * (max_model_len or 0)
 
 
 def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, version: Version) -> float:

@@ -7,7 +7,8 @@ Mamba states are reserved first, one for each sequence that may run.
 from math import ceil
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
-from kvcalc.engines.dtypes import cache_dtype, engine_dtype
+from kvcalc.engines.pages.dtypes import engine_dtype
+from kvcalc.engines.trtllm.dtypes import cache_dtype
 from kvcalc.engines.vllm.hybrid import state_bytes
 from kvcalc.engines.vllm.pages import index_bytes, token_bytes
 from kvcalc.errors import KvcalcError

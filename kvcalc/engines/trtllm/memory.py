@@ -7,16 +7,15 @@ The fraction applies to what is left, so it hits a tight card less than vLLM's.
 
 from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget
 from kvcalc.engines.memory.data import constants, gib_range
-from kvcalc.engines.memory.shape import ProfileShape
+from kvcalc.engines.memory.start import Start
 from kvcalc.specs.base import Assumption
-from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
 
 
-def budget(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, weights_bytes: int) -> MemoryBudget:
+def budget(start: Start) -> MemoryBudget:
     """The budget of one rank; `gpu_memory_utilization` stands for `free_gpu_memory_fraction`."""
-    data = constants("trtllm")
+    data, shape, gpu, deployment = constants("trtllm"), start.shape, start.gpu, start.deployment
+    weights = start.weights_bytes + start.lora.value
     fraction = deployment.gpu_memory_utilization or float(data["fraction"])
     tokens = deployment.max_num_batched_tokens or int(data["batched_tokens"])
     sequences = min(deployment.max_num_seqs or int(data["sequences"]), tokens)
@@ -30,7 +29,7 @@ def budget(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, weights_by
     forward = int(tokens * shape.element_bytes * (per_token + 3.25 * shape.hidden))
     logits = sequences * shape.padded_vocab * 4
     peak = ByteRange(low=forward // 2, value=max(forward, logits), high=2 * forward + 2 * logits)
-    free = gpu.usable_memory_bytes - weights_bytes
+    free = gpu.usable_memory_bytes - weights
     pool = ByteRange(
         low=int((free - outside.high - peak.high) * fraction),
         value=int((free - outside.value - peak.value) * fraction),
@@ -42,7 +41,7 @@ def budget(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, weights_by
         engine_version=deployment.engine_version,
         total=gpu.usable_memory_bytes,
         requested=gpu.usable_memory_bytes,
-        weights=weights_bytes,
+        weights=weights,
         non_torch=outside,
         activation=Activation(sampler=logits, forward=forward, encoder=0, peak=peak),
         reserve=ByteRange(low=kept[0], value=kept[1], high=kept[2]),

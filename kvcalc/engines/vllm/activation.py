@@ -1,22 +1,17 @@
 """vLLM's profile run: the peak of three phases that follow each other, so the largest counts."""
 
 from kvcalc.engines.memory.budget import Activation, ByteRange
-from kvcalc.engines.memory.data import constants, since
-from kvcalc.engines.memory.settings import NOT_OBSERVED, Observed, VllmSettings
+from kvcalc.engines.memory.data import constants
 from kvcalc.engines.memory.shape import Encoder, ProfileShape
+from kvcalc.engines.memory.start import Start
+from kvcalc.engines.versions import since
+from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
 
 
-def activation_peak(
-    shape: ProfileShape,
-    gpu: GpuSpec,
-    deployment: Deployment,
-    settings: VllmSettings,
-    observed: Observed = NOT_OBSERVED,
-    last_stage: bool = True,
-) -> Activation:
+def activation_peak(start: Start, settings: VllmSettings) -> Activation:
     """The largest of the sampler's, the forward pass's and the encoder's needs.
 
     SAMPLER = k * S * V * 4 + T * (h * b + c) + W + M
@@ -27,10 +22,11 @@ def activation_peak(
     for a gated MLP and 2 without; the others are in memory.toml. The logits are gathered on every rank, so the
     sampler's part does not shrink with tensor parallelism.
     """
-    data = constants("vllm")["activation"]
+    data, shape, deployment = constants("vllm")["activation"], start.shape, start.deployment
+    last_stage = not (start.observed.inner_stage and deployment.pipeline_parallel_size > 1)
     tokens, b, h = settings.batched_tokens, shape.element_bytes, shape.hidden
     tp = deployment.tensor_parallel_size
-    images = (shape.images or shape.encoder is not None) if observed.images is None else observed.images
+    images = (shape.images or shape.encoder is not None) if start.observed.images is None else start.observed.images
     c = data["v1_bytes_per_token"] if settings.runner == "V1" else 0
     held = tokens * c + (data["images"] * GIB if images else 0)
     kept, passing = _expert_workspace(shape, deployment, settings)
@@ -49,7 +45,7 @@ def activation_peak(
     def peak(copies: float) -> float:
         return float(max(copies * logits + beside if last_stage else 0, forward, encoder))
 
-    above = data["above_other"] if shape.moe or images or not _like_the_evidence(gpu) else data["above"]
+    above = data["above_other"] if shape.moe or images or not _like_the_evidence(start.gpu) else data["above"]
     below = data["below_images"] if images else data["below"]
     if since(settings.version, "0.27"):
         above = below = data["above_untested"]

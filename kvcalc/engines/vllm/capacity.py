@@ -1,13 +1,14 @@
 """vLLM: one pool of equal blocks, from which groups of layers take what each sequence needs."""
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
-from kvcalc.engines.dtypes import cache_dtype, engine_dtype
+from kvcalc.engines.pages.dtypes import engine_dtype
 from kvcalc.engines.vllm.compressed import compressed_pages, packed
+from kvcalc.engines.vllm.dtypes import cache_dtype
 from kvcalc.engines.vllm.groups import Layer, LayerGroup, grouped
 from kvcalc.engines.vllm.hybrid import block_of, state_bytes, state_page
 from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, mixer_pages, refuse_unserved
+from kvcalc.engines.vllm.planning import Planning, in_flight_tokens, planning_of, state_pages
 from kvcalc.engines.vllm.report import printed_tokens, rounding_in_words, rule_in_words
-from kvcalc.engines.vllm.rules import Rules, in_flight_tokens, rules_of, state_pages
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, Mixer, ModelSpec, Recurrent
@@ -18,7 +19,7 @@ LATENT_BLOCK = 64  # FlashMLA's
 
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: list[frozenset[int]]) -> Capacity:
     """Blocks, tokens and sequences in `pool_bytes` on the fullest rank; every rank takes the fewest blocks."""
-    rules = rules_of(deployment.engine_version)
+    rules = planning_of(deployment.engine_version)
     layers = model_layers(model, deployment, rules)
     compressed = any(isinstance(mixer, CompressedAttention) for group in model.groups for mixer in group.mixers)
     groups = packed(layers) if compressed else grouped(layers, rules.widest_group)
@@ -53,7 +54,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     )
 
 
-def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list[Layer]:
+def model_layers(model: ModelSpec, deployment: Deployment, rules: Planning) -> list[Layer]:
     """Every layer that keeps something, with its page. Draft layers follow the last, where they are used."""
     every = [(index, mixer) for group in model.groups for index in group.layers for mixer in group.mixers]
     every.sort(key=lambda layer: layer[0])
@@ -63,7 +64,7 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Rules) -> list
     mixers = [_as_planned(mixer, rules) for _, mixer in every]
     for mixer in mixers:
         refuse_unserved(mixer)
-    dtype, model_dtype = planned_dtype(model, deployment), engine_dtype(model, deployment)
+    dtype, model_dtype = cache_dtype(model, deployment), engine_dtype(model, deployment)
     tp = deployment.tensor_parallel_size
     recurrent = [mixer for mixer in mixers if isinstance(mixer, Recurrent)]
     state = max((state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
@@ -87,7 +88,7 @@ def _pages(mixer: Mixer, dtype: str, tp: int, block: int) -> list[Page]:
     return mixer_pages(mixer, dtype, tp, block)
 
 
-def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
+def _as_planned(mixer: Mixer, rules: Planning) -> Mixer:
     if rules.windows_as_full and isinstance(mixer, Attention) and mixer.window is not None:
         return replace(mixer, window=None)
     if rules.expanded_head is not None and isinstance(mixer, LatentAttention):
@@ -95,15 +96,6 @@ def _as_planned(mixer: Mixer, rules: Rules) -> Mixer:
         heads = mixer.query_heads
         return Attention(query_heads=heads, kv_heads=heads, head_dim=width, v_head_dim=width)
     return mixer
-
-
-def planned_dtype(model: ModelSpec, deployment: Deployment) -> str:
-    """The cache's type: `auto` is packed fp8 for compressed attention, and was for sparse latents."""
-    mixers = [mixer for group in model.groups for mixer in group.mixers]
-    sparse = any(isinstance(mixer, LatentAttention) and mixer.indexer for mixer in mixers)
-    compressed = any(isinstance(mixer, CompressedAttention) for mixer in mixers)
-    fp8 = compressed or (sparse and rules_of(deployment.engine_version).sparse_latent_is_fp8)
-    return "fp8_ds_mla" if fp8 and deployment.kv_cache_dtype == "auto" else cache_dtype(model, deployment)
 
 
 def _block_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
@@ -115,7 +107,7 @@ def _growing_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
     return sum(page.page_bytes for page in every if page.kind in GROWS_WITHOUT_END)
 
 
-def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rules: Rules, hybrid: bool) -> Group:
+def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rules: Planning, hybrid: bool) -> Group:
     """What one sequence takes of a group, and how the stage's part of it grows."""
     page = group[0][1]
     spread = deployment.decode_context_parallel_size if page.kind in GROWS_WITHOUT_END else 1
@@ -144,6 +136,3 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
         assert page.window is not None
         fields["most_tokens"] = page.window + in_flight_tokens(deployment, rules)
     return Group.model_validate(fields)
-
-
-__all__ = ["capacity", "model_layers", "planned_dtype"]

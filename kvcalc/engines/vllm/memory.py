@@ -5,50 +5,40 @@
 The terms are all there is: the identity closed within 0.03 GiB in 130 of 135 printed budgets.
 """
 
-from kvcalc.engines.memory.budget import NOTHING, ByteRange, MemoryBudget
-from kvcalc.engines.memory.data import since
-from kvcalc.engines.memory.network import initial_use, non_torch
-from kvcalc.engines.memory.settings import NOT_OBSERVED, Observed, VllmSettings, vllm_settings
-from kvcalc.engines.memory.shape import ProfileShape
+from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
+from kvcalc.engines.memory.start import Start
+from kvcalc.engines.versions import since
 from kvcalc.engines.vllm.activation import activation_peak
 from kvcalc.engines.vllm.graphs import graph_memory
+from kvcalc.engines.vllm.network import initial_use, non_torch
+from kvcalc.engines.vllm.settings import VllmSettings, vllm_settings
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.gpu import GpuSpec
 
 
-def budget(
-    shape: ProfileShape,
-    gpu: GpuSpec,
-    deployment: Deployment,
-    weights_bytes: int,
-    lora: ByteRange = NOTHING,
-    max_model_len: int | None = None,
-    observed: Observed = NOT_OBSERVED,
-) -> MemoryBudget:
+def budget(start: Start) -> MemoryBudget:
     """The budget of the rank with the least room."""
-    settings = vllm_settings(shape, gpu, deployment, max_model_len, observed)
+    settings = vllm_settings(start)
+    gpu, deployment = start.gpu, start.deployment
     requested = int(gpu.usable_memory_bytes * settings.utilization)
-    last = not (observed.inner_stage and deployment.pipeline_parallel_size > 1)
-    activation = activation_peak(shape, gpu, deployment, settings, observed, last_stage=last)
-    graphs, charged = graph_memory(shape, gpu, deployment, settings)
+    graphs, charged = graph_memory(start.shape, gpu, deployment, settings)
     notes = (*settings.assumptions, *_notes(deployment, settings))
     found = MemoryBudget(
         engine="vllm",
         engine_version=".".join(str(part) for part in settings.version),
         total=gpu.usable_memory_bytes,
         requested=requested,
-        weights=weights_bytes,
-        lora=lora,
+        weights=start.weights_bytes,
+        lora=start.lora,
         non_torch=non_torch(gpu, deployment, settings),
-        activation=activation,
+        activation=activation_peak(start, settings),
         graphs=graphs,
         graphs_charged=charged,
         initial_use=initial_use(deployment),
         pool=None,
         assumptions=notes,
     )
-    left = requested - weights_bytes
+    left = requested - start.weights_bytes
     used = found.overhead
     pool = ByteRange(low=left - used.high, value=left - used.value, high=left - used.low)
     return replace(found, pool=pool)

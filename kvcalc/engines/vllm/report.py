@@ -1,11 +1,11 @@
 """What vLLM prints of its pool, by version, and in words what it adds to the mathematics."""
 
 from kvcalc.engines.capacity import Pool
-from kvcalc.engines.vllm.rules import Rules, in_flight_tokens
+from kvcalc.engines.vllm.planning import Planning, in_flight_tokens
 from kvcalc.specs.deployment import Deployment
 
 
-def printed_tokens(pool: Pool, length: int | None, rules: Rules) -> int | None:
+def printed_tokens(pool: Pool, length: int | None, rules: Planning) -> int | None:
     """ "GPU KV cache size": of models with unlike layers, neither rule is the pool over the bytes of a token."""
     sizes = [group.block_size for group in pool.groups if group.block_size]
     if rules.reports_concurrency:
@@ -14,13 +14,13 @@ def printed_tokens(pool: Pool, length: int | None, rules: Rules) -> int | None:
     return pool.num_blocks // len(pool.groups) * min(sizes) if sizes else None
 
 
-def rule_in_words(rules: Rules) -> str:
+def rule_in_words(rules: Planning) -> str:
     if rules.reports_concurrency:
         return "tokens = concurrency × max_model_len (vLLM 0.21 and later)"
     return "tokens = blocks // groups × smallest block size (vLLM up to 0.20)"
 
 
-def rounding_in_words(pool: Pool, deployment: Deployment, rules: Rules) -> str:
+def rounding_in_words(pool: Pool, deployment: Deployment, rules: Planning) -> str:
     """What a sequence takes beyond its own elements."""
     sizes = sorted({group.block_size for group in pool.groups if group.block_size})
     said = [f"blocks of {' and '.join(map(str, sizes))} tokens"] if sizes else []

@@ -4,7 +4,8 @@ import pytest
 from engines.models import GEMMA_3_27B, LLAMA_3_8B, QWEN3_5_9B, QWEN3_5_27B, gqa, latent, model
 
 from kvcalc.engines import capacity
-from kvcalc.engines.llamacpp.capacity import cache_types, row_bytes, sliding_cells, state_bytes
+from kvcalc.engines.llamacpp.capacity import row_bytes, sliding_cells, state_bytes
+from kvcalc.engines.llamacpp.dtypes import key_value_types
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Mixer, ModelSpec, Recurrent
 from kvcalc.units import GIB, MIB
@@ -29,7 +30,7 @@ def llama(dtype: str = "auto", **flags: object) -> Deployment:
     ],
 )
 def test_rows(mixer: Mixer, dtype: str, layers: int, cells: int, mib: float) -> None:
-    assert layers * cells * row_bytes(mixer, cache_types(llama(dtype))) / MIB == pytest.approx(mib, abs=0.005)
+    assert layers * cells * row_bytes(mixer, key_value_types(llama(dtype))) / MIB == pytest.approx(mib, abs=0.005)
 
 
 def test_sliding_cells() -> None:
@@ -67,5 +68,5 @@ def test_one_sequence_of_a_windowed_model() -> None:
 
 
 def test_types_that_nobody_gave() -> None:
-    assert cache_types(llama()) == ("f16", "f16")
+    assert key_value_types(llama()) == ("f16", "f16")
     assert capacity(LLAMA_3_8B, llama(), GIB).kv_cache_size_tokens == 8192

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.engines.memory.before_cache import UNIFIED, budget_of_shape, memory_before_cache
-from kvcalc.engines.memory.settings import Observed
+from kvcalc.engines import budget_of_start, memory_before_cache
+from kvcalc.engines.memory.before_cache import UNIFIED
 from kvcalc.engines.memory.shape import Encoder, ProfileShape
+from kvcalc.engines.memory.start import Observed, Start
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec, Link
@@ -68,7 +69,7 @@ def test_peak_activation_of_logs(
     shape: ProfileShape, deployment: Deployment, runner: str, sampler: str | None, printed: float, phase: str
 ) -> None:
     observed = Observed.model_validate({"runner": runner, "sampler": sampler})
-    found = budget_of_shape(shape, H100, deployment, 10 * GIB, observed=observed).activation
+    found = budget_of_start(Start(shape, H100, deployment, 10 * GIB, observed=observed)).activation
     assert found is not None
     assert found.phase == phase
     assert found.peak.value / GIB == pytest.approx(printed, abs=0.14)
@@ -79,7 +80,7 @@ def test_peak_activation_of_logs(
 def test_llama_on_an_h100_term_by_term() -> None:
     """Llama-3.1-8B, vLLM 0.19, utilization 0.95: printed weights 14.99, peak 1.89, non-torch 0.25, cache 58.11."""
     deployment = vllm("0.19.0", gpu_memory_utilization=0.95)
-    found = budget_of_shape(LLAMA_8B, H100, deployment, int(14.99 * GIB))
+    found = budget_of_start(Start(LLAMA_8B, H100, deployment, int(14.99 * GIB)))
     assert found.requested / GIB == pytest.approx(75.23, abs=0.01)
     assert found.non_torch.value / GIB == pytest.approx(0.25, abs=0.01)
     assert not found.graphs_charged
@@ -92,15 +93,15 @@ def test_llama_on_an_h100_term_by_term() -> None:
 def test_two_gpus_pay_for_nccl() -> None:
     """The same model on two: printed weights 7.51, cache 63.76; the logits do not shrink with tp."""
     deployment = vllm("0.19.0", gpu_memory_utilization=0.95, tensor_parallel_size=2)
-    found = budget_of_shape(LLAMA_8B, H100, deployment, int(7.51 * GIB))
+    found = budget_of_start(Start(LLAMA_8B, H100, deployment, int(7.51 * GIB)))
     assert found.pool is not None
     assert found.pool.value / GIB == pytest.approx(63.76, abs=0.05)
 
 
 def test_graphs_are_charged_since_0_21() -> None:
-    older, newer = (budget_of_shape(LLAMA_8B, H100, vllm(v), 15 * GIB) for v in ("0.19.1", "0.22.0"))
+    older, newer = (budget_of_start(Start(LLAMA_8B, H100, vllm(v), 15 * GIB)) for v in ("0.19.1", "0.22.0"))
     assert (older.graphs_charged, newer.graphs_charged) == (False, True)
-    assert budget_of_shape(LLAMA_8B, H100, vllm("0.22.0", enforce_eager=True), 15 * GIB).graphs.value == 0
+    assert budget_of_start(Start(LLAMA_8B, H100, vllm("0.22.0", enforce_eager=True), 15 * GIB)).graphs.value == 0
 
 
 @pytest.mark.parametrize(
@@ -114,20 +115,24 @@ def test_graphs_are_charged_since_0_21() -> None:
 )
 def test_default_batch_limits(gpu: GpuSpec, version: str, offline: bool, tokens: int, sequences: int) -> None:
     deployment = Deployment(engine_version=version, max_model_len=8192)
-    found = budget_of_shape(LLAMA_8B, gpu, deployment, 15 * GIB, observed=Observed(offline=offline), max_model_len=8192)
+    found = budget_of_start(
+        Start(LLAMA_8B, gpu, deployment, 15 * GIB, observed=Observed(offline=offline), max_model_len=8192)
+    )
     assumed = {assumption.name: assumption.value for assumption in found.assumptions}
     assert (assumed["max_num_batched_tokens"], assumed["max_num_seqs"]) == (tokens, sequences)
 
 
 @pytest.mark.parametrize("length, tokens", [(29000, 29000), (32768, 32768), (131072, 2048), (512, 2048)])
 def test_v0_profiles_the_model_length(length: int, tokens: int) -> None:
-    found = budget_of_shape(LLAMA_8B, A100, Deployment(engine_version="0.6.4"), 15 * GIB, max_model_len=length)
+    found = budget_of_start(Start(LLAMA_8B, A100, Deployment(engine_version="0.6.4"), 15 * GIB, max_model_len=length))
     assert {a.name: a.value for a in found.assumptions}["max_num_batched_tokens"] == tokens
 
 
 def test_unknown_version_is_an_assumption_with_a_wide_range() -> None:
-    known = budget_of_shape(LLAMA_8B, H100, vllm("0.33.0"), 15 * GIB)
-    unknown = budget_of_shape(LLAMA_8B, H100, Deployment(max_num_batched_tokens=8192, max_num_seqs=1024), 15 * GIB)
+    known = budget_of_start(Start(LLAMA_8B, H100, vllm("0.33.0"), 15 * GIB))
+    unknown = budget_of_start(
+        Start(LLAMA_8B, H100, Deployment(max_num_batched_tokens=8192, max_num_seqs=1024), 15 * GIB)
+    )
     assert known.activation is not None
     assert unknown.activation is not None
     assert unknown.activation.peak.high > known.activation.peak.high
@@ -136,20 +141,20 @@ def test_unknown_version_is_an_assumption_with_a_wide_range() -> None:
 
 def test_unified_memory_is_not_predicted() -> None:
     gb10 = replace(H100, title="NVIDIA GB10", unified_memory=True)
-    found = budget_of_shape(LLAMA_8B, gb10, vllm("0.26"), 15 * GIB)
+    found = budget_of_start(Start(LLAMA_8B, gb10, vllm("0.26"), 15 * GIB))
     assert (found.pool, found.reason, found.starts) == (None, UNIFIED, None)
-    told = budget_of_shape(LLAMA_8B, gb10, vllm("0.26", kv_memory_bytes="20GiB"), 15 * GIB)
+    told = budget_of_start(Start(LLAMA_8B, gb10, vllm("0.26", kv_memory_bytes="20GiB"), 15 * GIB))
     assert told.pool is not None
     assert told.pool.value == 20 * GIB
 
 
 def test_overrides() -> None:
     deployment = vllm("0.19", gpu_memory_utilization=0.9, overhead_bytes="3GiB")
-    found = budget_of_shape(LLAMA_8B, H100, deployment, 15 * GIB)
+    found = budget_of_start(Start(LLAMA_8B, H100, deployment, 15 * GIB))
     assert found.pool is not None
     assert found.pool.value == int(79.19 * GIB * 0.9) - 18 * GIB or found.pool.value == found.requested - 18 * GIB
     assert found.pool.low == found.pool.high
-    offloaded = budget_of_shape(LLAMA_8B, H100, vllm("0.19", cpu_offload_bytes="4"), 15 * GIB)
+    offloaded = budget_of_start(Start(LLAMA_8B, H100, vllm("0.19", cpu_offload_bytes="4"), 15 * GIB))
     assert offloaded.weights == 11 * GIB
 
 
@@ -157,14 +162,14 @@ def test_weights_that_do_not_fit_do_not_start() -> None:
     """gpt-oss-120b at the defaults of an H100: 65.97 GiB of weights, and the log says -2.14 GiB for the cache."""
     shape = replace(GPT_OSS, layers=36)
     deployment = Deployment(engine_version="0.10.2", gpu_memory_utilization=0.9)
-    found = budget_of_shape(shape, H100, deployment, int(65.97 * GIB), max_model_len=131072)
+    found = budget_of_start(Start(shape, H100, deployment, int(65.97 * GIB), max_model_len=131072))
     assert found.pool is not None
     assert found.pool.value / GIB == pytest.approx(-2.14, abs=0.1)
     assert found.starts is False
 
 
 def test_ideal_has_no_overhead() -> None:
-    found = budget_of_shape(LLAMA_8B, H100, Deployment(engine="ideal"), 16 * 10**9)
+    found = budget_of_start(Start(LLAMA_8B, H100, Deployment(engine="ideal"), 16 * 10**9))
     assert found.pool is not None
     assert found.pool.value == 64 * 10**9
     assert found.overhead.value == 0
@@ -209,7 +214,7 @@ def test_terms_always_close(
     fields = {"engine": engine, "tensor_parallel_size": tp, "pipeline_parallel_size": pp}
     if engine == "vllm":
         fields["engine_version"] = version
-    found = budget_of_shape(shape, H100, Deployment.model_validate(fields), weights, max_model_len=4096)
+    found = budget_of_start(Start(shape, H100, Deployment.model_validate(fields), weights, max_model_len=4096))
     assert found.pool is not None
     assert found.pool.low <= found.pool.value <= found.pool.high
     assert abs(found.requested - found.weights - found.overhead.value - found.pool.value) <= 2
@@ -218,7 +223,9 @@ def test_terms_always_close(
 @given(smaller=st.integers(1, 1024), larger=st.integers(1, 1024), version=st.sampled_from(["0.10.2", "0.19", "0.33"]))
 def test_more_sequences_never_leave_more_pool(smaller: int, larger: int, version: str) -> None:
     smaller, larger = sorted((smaller, larger))
-    pools = [budget_of_shape(LLAMA_8B, H100, vllm(version, max_num_seqs=n), 15 * GIB).pool for n in (smaller, larger)]
+    pools = [
+        budget_of_start(Start(LLAMA_8B, H100, vllm(version, max_num_seqs=n), 15 * GIB)).pool for n in (smaller, larger)
+    ]
     assert pools[0] is not None
     assert pools[1] is not None
     assert pools[0].value >= pools[1].value
@@ -228,5 +235,5 @@ def test_more_sequences_never_leave_more_pool(smaller: int, larger: int, version
 def test_cards_that_v1_did_not_take_yet(capability: str | None, runner: str) -> None:
     """vLLM 0.9.2 on a T4: 'Compute Capability < 8.0 is not supported by the V1 Engine. Falling back to V0.'"""
     gpu = replace(H100, compute_capability=capability)
-    found = budget_of_shape(LLAMA_8B, gpu, Deployment(engine_version="0.9.2"), 0, max_model_len=4096)
+    found = budget_of_start(Start(LLAMA_8B, gpu, Deployment(engine_version="0.9.2"), 0, max_model_len=4096))
     assert {a.name: a.value for a in found.assumptions}["runner"] == runner

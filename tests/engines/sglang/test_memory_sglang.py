@@ -2,8 +2,9 @@
 
 import pytest
 
-from kvcalc.engines.memory.before_cache import budget_of_shape
+from kvcalc.engines import budget_of_start
 from kvcalc.engines.memory.shape import ProfileShape
+from kvcalc.engines.memory.start import Start
 from kvcalc.engines.sglang.memory import request_table, static_fraction
 from kvcalc.engines.versions import parse_version
 from kvcalc.specs.base import replace
@@ -61,7 +62,7 @@ def test_pool_of_logs(free_before: float, weights: float, fraction: float, print
     """Free memory before loading, weights, fraction, and the pool that was printed."""
     deployment = sglang("0.5.8", gpu_memory_utilization=fraction)
     context = 0.45  # what the card of this test is taken to hold before the engine
-    found = budget_of_shape(TEXT, card(free_before + context), deployment, int(weights * GIB))
+    found = budget_of_start(Start(TEXT, card(free_before + context), deployment, int(weights * GIB)))
     assert found.pool is not None
     assert found.pool.value / GIB == pytest.approx(printed, rel=0.01)
 
@@ -70,6 +71,6 @@ def test_the_table_of_requests_can_be_the_largest_thing() -> None:
     """Llama-4-Scout at its full context: 'tried to allocate 80.04 GiB'."""
     deployment = sglang("0.5.9", tensor_parallel_size=8)
     assert request_table(deployment, 10_485_760) / GIB == pytest.approx(80.04, abs=0.01)
-    found = budget_of_shape(TEXT, card(79.2), deployment, 26 * GIB, max_model_len=10_485_760)
+    found = budget_of_start(Start(TEXT, card(79.2), deployment, 26 * GIB, max_model_len=10_485_760))
     assert found.starts is False
     assert found.warnings

@@ -3,23 +3,13 @@
 from typing import Any
 
 from kvcalc.engines.memory.budget import ByteRange
-from kvcalc.engines.memory.data import constants, gib_range, row_for
-from kvcalc.engines.memory.settings import VllmSettings
+from kvcalc.engines.memory.data import constants, gib_range
+from kvcalc.engines.memory.links import interconnect
+from kvcalc.engines.versions import row_for
+from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
-
-NVLINK_BYTES_PER_S = 250e9  # one direction: a switched NVLink, not a bridge between two cards
-
-
-def interconnect(gpu: GpuSpec) -> str:
-    """How the GPUs of a tensor-parallel group talk, as far as memory is concerned."""
-    if gpu.vendor.upper() == "AMD":
-        return "amd"
-    link = gpu.link("nvlink")
-    if link is None or link.gpus is not None or link.bandwidth_bytes_per_s < NVLINK_BYTES_PER_S:
-        return "pcie"
-    return "nvlink_blackwell" if gpu.architecture.lower().startswith("blackwell") else "nvlink"
 
 
 def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings) -> ByteRange:

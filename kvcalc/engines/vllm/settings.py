@@ -1,30 +1,12 @@
 """What an engine takes when a flag is not given: utilization, batch limits, model runner, sampler kind."""
 
-from typing import Literal
-
-from kvcalc.engines.memory.data import constants, newer_than_read, row_for, since
+from kvcalc.engines.memory.data import constants, newer_than_read
 from kvcalc.engines.memory.shape import ProfileShape
-from kvcalc.engines.versions import Version, parse_version
+from kvcalc.engines.memory.start import Runner, Sampler, Start
+from kvcalc.engines.versions import Version, parse_version, row_for, since
 from kvcalc.specs.base import Assumption, Frozen
-from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
-
-Runner = Literal["V0", "V1", "V2"]
-Sampler = Literal["native", "fused"]  # top-k/top-p in PyTorch, or in one Triton or FlashInfer kernel
-
-
-class Observed(Frozen):
-    """What a start-up log says and no flag does."""
-
-    runner: Runner | None = None
-    sampler: Sampler | None = None
-    offline: bool = False  # the `LLM` class, not a server
-    images: bool | None = None  # False: the modality limits are 0
-    inner_stage: bool = False  # the lines are of a pipeline stage before the last: no head, no sampler
-
-
-NOT_OBSERVED = Observed()
 
 
 class VllmSettings(Frozen):
@@ -39,11 +21,9 @@ class VllmSettings(Frozen):
     assumptions: tuple[Assumption, ...]
 
 
-def vllm_settings(
-    shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, max_model_len: int | None, observed: Observed
-) -> VllmSettings:
+def vllm_settings(start: Start) -> VllmSettings:
     """Resolve what the flags leave open, each as an assumption with its reason."""
-    data = constants("vllm")
+    data, deployment, observed = constants("vllm"), start.deployment, start.observed
     assumed: list[Assumption] = []
     text = deployment.engine_version
     if text is None:
@@ -60,10 +40,10 @@ def vllm_settings(
         assumed.append(Assumption(name="gpu_memory_utilization", value=utilization, why=f"the default of vLLM {text}"))
     runner = observed.runner
     if runner is None:
-        runner = _runner(shape, gpu, version)
+        runner = _runner(start.shape, start.gpu, version)
         assumed.append(Assumption(name="runner", value=runner, why=f"what vLLM {text} uses by default"))
     sampler: Sampler = observed.sampler or ("fused" if since(version, data["sampler"]["fused_since"]) else "native")
-    tokens, sequences, known = _limits(gpu, deployment, version, runner, max_model_len, observed.offline, assumed)
+    tokens, sequences, known = _limits(start, version, runner, assumed)
     return VllmSettings(
         version=version,
         version_known=deployment.engine_version is not None,
@@ -96,24 +76,16 @@ def _below(capability: str | None, least: float) -> bool:
         return False
 
 
-def _limits(
-    gpu: GpuSpec,
-    deployment: Deployment,
-    version: Version,
-    runner: Runner,
-    max_model_len: int | None,
-    offline: bool,
-    assumed: list[Assumption],
-) -> tuple[int, int, bool]:
+def _limits(start: Start, version: Version, runner: Runner, assumed: list[Assumption]) -> tuple[int, int, bool]:
     """max_num_batched_tokens and max_num_seqs, and whether both were given."""
-    tokens, sequences = deployment.max_num_batched_tokens, deployment.max_num_seqs
-    length = max_model_len or 2**20
+    tokens, sequences = start.deployment.max_num_batched_tokens, start.deployment.max_num_seqs
+    length, offline = start.max_model_len or 2**20, start.observed.offline
     use = "an offline LLM" if offline else "a server"
     if runner == "V0":
         default_tokens, default_sequences = (max(length, 2048) if length <= 32768 else 2048), 256
         where = "the V0 engine"
     else:
-        row = _batch_row(gpu, version)
+        row = _batch_row(start.gpu, version)
         default_tokens, default_sequences = int(row["offline" if offline else "server"]), int(row["seqs"])
         where = f"{use} on this GPU"
     known = tokens is not None and sequences is not None
@@ -128,7 +100,7 @@ def _limits(
 
 def _batch_row(gpu: GpuSpec, version: Version) -> dict[str, int]:
     for row in constants("vllm")["batch"]:
-        current = parse_version(row["from"]) <= version and ("until" not in row or not since(version, row["until"]))
+        current = since(version, row["from"]) and ("until" not in row or not since(version, row["until"]))
         large = gpu.usable_memory_bytes >= row["min_memory"] * GIB
         named = any(word.lower() in gpu.title.lower() for word in row.get("not_title", []))
         if current and large and not named:

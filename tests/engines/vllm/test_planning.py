@@ -16,7 +16,7 @@ from engines.models import (
 
 from kvcalc.catalog.models import load_model
 from kvcalc.engines import capacity
-from kvcalc.engines.vllm.rules import rules_of
+from kvcalc.engines.vllm.planning import planning_of
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
@@ -32,13 +32,13 @@ PURE = model((48, mamba2(80, 64, 128, groups=1)))
      ("0.26.0rc1", True, True), (None, True, True)],
 )  # fmt: skip
 def test_rules_by_version(version: str | None, prints_concurrency: bool, reserves_batches: bool) -> None:
-    rules = rules_of(version)
+    rules = planning_of(version)
     assert (rules.reports_concurrency, rules.reserves_batches) == (prints_concurrency, reserves_batches)
 
 
 def test_not_a_version() -> None:
     with pytest.raises(KvcalcError):
-        rules_of("newest")
+        planning_of("newest")
 
 
 def test_one_request_with_one_batch_in_flight() -> None:

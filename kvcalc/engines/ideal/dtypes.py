@@ -1,0 +1,14 @@
+"""The cache's type is the model's own, or whatever was asked for."""
+
+from kvcalc.engines.pages.dtypes import asked_names
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.formats import DTYPE_ALIASES
+from kvcalc.specs.model import ModelSpec
+
+
+def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
+    """What was asked, else what the checkpoint says of its cache, else the model's own."""
+    if deployment.kv_cache_dtype == "auto":
+        asked = model.dtype if deployment.dtype == "auto" else deployment.dtype
+        return model.kv_cache_dtype or DTYPE_ALIASES.get(asked, asked)
+    return ",".join(DTYPE_ALIASES.get(name, name) for name in asked_names(deployment))

@@ -1,0 +1,26 @@
+"""`ideal` is the lessons: weights and cache, nothing else."""
+
+from kvcalc.specs.deployment import Deployment
+
+TIMED = False
+ROOM_FOR_LONGEST = False
+KEEPS_IN_FLIGHT = False
+SHARES_SEQUENCES = True
+RESERVES_STATES = False
+TAKES_WHAT_IS_ASKED = False
+ASKS_FOR_SHARE = False
+WEIGHTS_AS_IN_FILE = False
+LEFT_BY_LOADING_BYTES = 0
+MEASURED_VENDORS: tuple[str, ...] = ()
+SMALLER_CACHES = ("fp8", "int8", "nvfp4")
+ADVISED = ("quantization", "tensor_parallel_size")
+FLAGS: dict[str, str] = {}
+
+
+def check_version(text: str) -> None:
+    """Mathematics has no versions: any text will do."""
+
+
+def request_table(deployment: Deployment, max_model_len: int | None) -> int:
+    """None."""
+    return 0

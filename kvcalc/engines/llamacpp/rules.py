@@ -1,0 +1,33 @@
+"""What llama.cpp is like, and its own flags."""
+
+import re
+
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.deployment import Deployment
+
+TIMED = True
+ROOM_FOR_LONGEST = False
+KEEPS_IN_FLIGHT = False
+SHARES_SEQUENCES = False
+RESERVES_STATES = False
+TAKES_WHAT_IS_ASKED = True
+ASKS_FOR_SHARE = False
+WEIGHTS_AS_IN_FILE = True
+LEFT_BY_LOADING_BYTES = 0
+MEASURED_VENDORS: tuple[str, ...] = ()
+SMALLER_CACHES = ("q8_0", "q4_0")
+ADVISED = ("kv_cache_dtype",)
+FLAGS = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
+
+_BUILD = re.compile(r"b?\d{1,9}\Z", re.IGNORECASE)  # it counts its builds
+
+
+def check_version(text: str) -> None:
+    """Raise KvcalcError where this is no build's number."""
+    if not _BUILD.match(text.strip()):
+        raise KvcalcError(f"llama.cpp build {text[:40]!r} is not a build", hint="write its number, as b5500")
+
+
+def request_table(deployment: Deployment, max_model_len: int | None) -> int:
+    """None."""
+    return 0

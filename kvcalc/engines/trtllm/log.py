@@ -1,0 +1,14 @@
+"""What TensorRT-LLM's start-up log says in its own way."""
+
+from typing import Any
+
+from kvcalc.engines.logs.facts import LogFacts
+from kvcalc.engines.logs.replicas import replicas
+
+
+def settings(facts: LogFacts) -> dict[str, Any]:
+    """Replicas, tokens in a block, and the version."""
+    found = replicas(facts.settings)
+    if facts.block_size:
+        found["block_size"] = facts.block_size
+    return found if facts.version is None else found | {"engine_version": facts.version}

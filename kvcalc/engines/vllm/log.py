@@ -1,0 +1,12 @@
+"""What vLLM's start-up log says in its own way."""
+
+from typing import Any
+
+from kvcalc.engines.logs.facts import LogFacts
+from kvcalc.engines.logs.replicas import replicas
+
+
+def settings(facts: LogFacts) -> dict[str, Any]:
+    """Replicas, and the version."""
+    found = replicas(facts.settings)
+    return found if facts.version is None else found | {"engine_version": facts.version}

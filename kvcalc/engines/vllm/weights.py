@@ -1,0 +1,49 @@
+"""What vLLM loads: experts as their kernels want them."""
+
+from kvcalc.counting.layout_check import check_layout
+from kvcalc.counting.operators.experts import USUAL, ExpertKernels
+from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.loading import loaded_on_ranks
+from kvcalc.engines.memory.weight_blocks import Divides, check_weight_blocks
+from kvcalc.engines.versions import row_for, since, version_or
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
+
+EXPERTS_REFINED_SINCE = "0.29"  # a scale for each smaller block, where 32 and more divide what is left
+
+
+def check(model: ModelSpec, deployment: Deployment) -> None:
+    """Raise KvcalcError where weights in blocks do not divide by the layout."""
+    version = version_or(deployment.engine_version, constants("vllm")["newest"])
+    hint = f"; vLLM {EXPERTS_REFINED_SINCE} and later divide it"
+    check_weight_blocks(model, deployment, Divides("vLLM", since(version, EXPERTS_REFINED_SINCE), hint))
+
+
+def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) -> int:
+    """Bytes on the fullest GPU: replicated, padded and rounded, experts as the GPU's kernels want them.
+
+    Raises KvcalcError where the model does not divide by the layout.
+    """
+    check_layout(model, deployment.layout)
+    check(model, deployment)
+    return loaded_on_ranks(model, deployment, expert_kernels(deployment, gpu))
+
+
+def expert_kernels(deployment: Deployment, gpu: GpuSpec | None) -> tuple[ExpertKernels, ...]:
+    """How this engine keeps experts on this GPU, by weight format: vLLM chooses kernels by GPU and version."""
+    if gpu is None:
+        return USUAL
+    data = constants("vllm")
+    version = version_or(deployment.engine_version, data["newest"])
+    row = row_for(data["expert_kernels"], version, hardware=_hardware(gpu))
+    chosen = ExpertKernels.model_validate({name: row[name] for name in row if name in ExpertKernels.model_fields})
+    return (chosen, *(one for one in USUAL if one.format != chosen.format))
+
+
+def _hardware(gpu: GpuSpec) -> str:
+    """By compute capability: 9 is Hopper, 10 is Blackwell of data centres."""
+    if gpu.vendor.upper() == "AMD":
+        return "amd"
+    major = (gpu.compute_capability or "").partition(".")[0]
+    return {"9": "hopper", "10": "blackwell"}.get(major, "other")

@@ -1,0 +1,68 @@
+"""Every engine's folder has the same few functions: mypy checks the types; nobody outside asks which it is."""
+
+from importlib import import_module
+from typing import get_args
+
+import pytest
+
+from kvcalc.engines import contract, ideal, llamacpp, sglang, trtllm, vllm
+from kvcalc.engines.ideal import capacity as ideal_capacity
+from kvcalc.engines.ideal import dtypes as ideal_dtypes
+from kvcalc.engines.ideal import log as ideal_log
+from kvcalc.engines.ideal import memory as ideal_memory
+from kvcalc.engines.ideal import rules as ideal_rules
+from kvcalc.engines.ideal import weights as ideal_weights
+from kvcalc.engines.llamacpp import capacity as llamacpp_capacity
+from kvcalc.engines.llamacpp import dtypes as llamacpp_dtypes
+from kvcalc.engines.llamacpp import log as llamacpp_log
+from kvcalc.engines.llamacpp import memory as llamacpp_memory
+from kvcalc.engines.llamacpp import rules as llamacpp_rules
+from kvcalc.engines.llamacpp import weights as llamacpp_weights
+from kvcalc.engines.sglang import capacity as sglang_capacity
+from kvcalc.engines.sglang import dtypes as sglang_dtypes
+from kvcalc.engines.sglang import log as sglang_log
+from kvcalc.engines.sglang import memory as sglang_memory
+from kvcalc.engines.sglang import rules as sglang_rules
+from kvcalc.engines.sglang import weights as sglang_weights
+from kvcalc.engines.trtllm import capacity as trtllm_capacity
+from kvcalc.engines.trtllm import dtypes as trtllm_dtypes
+from kvcalc.engines.trtllm import log as trtllm_log
+from kvcalc.engines.trtllm import memory as trtllm_memory
+from kvcalc.engines.trtllm import rules as trtllm_rules
+from kvcalc.engines.trtllm import weights as trtllm_weights
+from kvcalc.engines.vllm import capacity as vllm_capacity
+from kvcalc.engines.vllm import dtypes as vllm_dtypes
+from kvcalc.engines.vllm import log as vllm_log
+from kvcalc.engines.vllm import memory as vllm_memory
+from kvcalc.engines.vllm import rules as vllm_rules
+from kvcalc.engines.vllm import weights as vllm_weights
+from kvcalc.specs.deployment import Engine
+
+RULES: tuple[contract.Rules, ...] = (ideal_rules, llamacpp_rules, sglang_rules, trtllm_rules, vllm_rules)
+POOLS: tuple[contract.Pools, ...] = (
+    *(ideal_capacity, llamacpp_capacity, sglang_capacity, trtllm_capacity, vllm_capacity),
+)
+MEMORY: tuple[contract.Memory, ...] = (ideal_memory, llamacpp_memory, sglang_memory, trtllm_memory, vllm_memory)
+DTYPES: tuple[contract.Dtypes, ...] = (ideal_dtypes, llamacpp_dtypes, sglang_dtypes, trtllm_dtypes, vllm_dtypes)
+WEIGHTS: tuple[contract.Weights, ...] = (
+    *(ideal_weights, llamacpp_weights, sglang_weights, trtllm_weights, vllm_weights),
+)
+LOGS: tuple[contract.Log, ...] = (ideal_log, llamacpp_log, sglang_log, trtllm_log, vllm_log)
+
+NAMES = get_args(Engine)
+
+
+def test_every_engine_is_checked_here() -> None:
+    folders = {package.__name__.split(".")[-1] for package in (ideal, llamacpp, sglang, trtllm, vllm)}
+    assert folders == set(NAMES)
+
+
+@pytest.mark.parametrize("engine", NAMES)
+def test_rules_hold_no_more_than_the_contract(engine: str) -> None:
+    """A constant that nobody reads is a defect."""
+    found = {
+        name
+        for name in vars(import_module(f"kvcalc.engines.{engine}.rules"))
+        if name.isupper() and name[0] != "_" and name != "GIB"
+    }
+    assert found == {name for name in vars(contract.Rules) if name.isupper()}
