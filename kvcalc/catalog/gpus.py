@@ -10,46 +10,41 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from kvcalc.catalog import spellings
 from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
+from kvcalc.catalog.spellings import Meaning, is_near
+from kvcalc.catalog.spellings import gpu_names as gpu_names
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import UNKNOWN_FIELD, first_mistake
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GB
 
-NOT_SPECS = {"aliases", "prices"}
 LISTING = "`kvcalc gpus` lists them; a path to a TOML file works too"
-_NOISE = {"nvidia", "amd", "intel", "geforce", "tesla", "instinct", "google", "cloud", "aws", "r", "tm", "class"}
 # Compiled where they are needed: most names are found as they are.
-_MEMORY_SUFFIX = r"(?i)(.+?)[\s_-]+(\d{1,4}) ?(?:gb|gib|g)\s*(?:\([^)]*\)|class)?\s*"
 _COUNT = r"\s*(?:(\d{1,4})\s*[x×*]\s*(.+)|(.+?)\s+[x×*]\s?(\d{1,4}))\s*"  # 8x L4, L4 x8
 _SIZE_ALONE = r"(?i)\s*(\d{1,4}) ?(?:gb|gib|g)(?:[\s_-]*(?:class|gpu|card|vram))*\s*"
-_MEMORY_TOLERANCE = 0.08  # a B200 is sold as 180 and as 192 GB; an A100 of 40 is not one of 80
-
-
-@cache
-def gpu_names() -> tuple[str, ...]:
-    """Every accelerator of the catalog, sorted."""
-    return tuple(sorted(path.stem for path in data_dir("gpu_specs").glob("*.toml") if path.stem not in NOT_SPECS))
+_MOST_HINTED = 12
 
 
 def load_gpu(name_or_path: str) -> GpuSpec:
     """The spec of a name, an alias or a TOML file.
 
-    Case, spaces, hyphens and underscores do not matter, nor does the vendor's name: `H100 SXM`, `h100_sxm` and
-    `NVIDIA H100 SXM` are one. A memory size may follow and must then agree: `RTX 4090 24GB`. The bare name of a product
-    with several boards (`H100`) gives the usual one, with an assumption in the spec.
+    Case, spaces, hyphens and underscores do not matter, nor does the vendor's name or a product line in front: `5090`,
+    `rtx_5090` and `NVIDIA GeForce RTX 5090` are one. A memory size and a count of cores may follow and must then be
+    those of a board: `RTX 4090 24GB`, `M3 Max 64GB`. The bare name of a product with several boards (`H100`, `M3 Max`)
+    gives the usual one, with an assumption in the spec.
 
     Raises:
         KvcalcError: unknown or ambiguous name; unreadable or malformed file, with the field.
 
-    >>> load_gpu("H100 SXM").name
-    'h100-sxm'
+    >>> load_gpu("H100 SXM").name, load_gpu("m3 max 64gb").name
+    ('h100-sxm', 'apple-m3-max-40c-64g')
     """
     if _is_path(name_or_path):
         return gpu_from_toml(Path(name_or_path))
-    name, *others = _meant(name_or_path)
+    name, others = _meant(name_or_path)
     if not others:
         return _named(name)
     why = f"{name_or_path!r} may also be {' or '.join(others)}; name the board to be sure"
@@ -78,29 +73,19 @@ def gpu_from_toml(path: Path) -> GpuSpec:
 
 @cache
 def _named(name: str) -> GpuSpec:
-    return gpu_from_toml(data_dir("gpu_specs") / f"{name}.toml")
+    return gpu_from_toml(spec_path(name))
+
+
+def spec_path(name: str) -> Path:
+    """The file of a spec of the catalog."""
+    return data_dir("gpu_specs") / f"{name}.toml"
 
 
 def aliases_of(gpu: GpuSpec) -> tuple[str, ...]:
     """Other spellings of a GPU's name: its own file's, and the catalog's."""
-    return (*gpu.aliases, *_aliases()["aliases"].get(gpu.name, ()))
-
-
-@cache
-def _aliases() -> dict[str, dict[str, list[str]]]:
-    return read_toml(data_dir("gpu_specs") / "aliases.toml", "GPU aliases")
-
-
-@cache
-def _spellings() -> dict[str, tuple[str, ...]]:
-    """Every spelling with the specs that it can mean; the first is the one to take."""
-    tables = _aliases()
-    several = tables["assumed"] | tables["ambiguous"]
-    return (
-        {spelling(key): tuple(names) for key, names in several.items()}
-        | {spelling(alias): (name,) for name, aliases in tables["aliases"].items() for alias in aliases}
-        | {spelling(name): (name,) for name in gpu_names()}
-    )
+    table = spellings.alias_table()
+    families = [row for kind in ("assumed", "rebuilt") for row in table[kind] if row["gpus"][0] == gpu.name]
+    return (*gpu.aliases, *table["aliases"].get(gpu.name, ()), *(name for row in families for name in row["names"]))
 
 
 def _is_path(text: str) -> bool:
@@ -109,51 +94,34 @@ def _is_path(text: str) -> bool:
     return "/" in text and Path(text).exists()  # else two names: H100/H200
 
 
-def spelling(name: str) -> str:
-    """A name without what does not matter: case, separators, the vendor.
-
-    >>> spelling("NVIDIA GeForce RTX 4090"), spelling("h100_sxm")
-    ('rtx4090', 'h100sxm')
-    """
-    words = re.split(r"[\s_\-()]+", name.strip().lower())
-    return "".join(word for word in words if word not in _NOISE)
-
-
-def _meant(text: str) -> tuple[str, ...]:
-    """The specs that a text can mean, the one to take first."""
-    if text in gpu_names():
-        return (text,)
-    text = text[:100]
-    found = _spellings().get(spelling(text))
-    if found:
-        if spelling(text) in map(spelling, _aliases()["ambiguous"]):
-            raise KvcalcError(f"GPU {text!r}: its boards differ in memory", hint=f"say {' or '.join(found)}")
-        return found
-    sized = re.fullmatch(_MEMORY_SUFFIX, text)
-    found = _spellings().get(spelling(sized[1])) if sized else None
-    if not sized or not found:
-        raise KvcalcError(f"unknown GPU {text!r}", hint=_hint(text))
-    matching = tuple(name for name in found if _is_near(int(sized[2]) * GB, _named(name).memory_bytes))
-    if not matching:
-        sizes = ", ".join(f"{name} ({_named(name).memory_bytes / GB:g} GB)" for name in found)
-        raise KvcalcError(f"GPU {text!r}: no such memory size", hint=f"the catalog has {sizes}")
-    return matching
+def _meant(text: str) -> Meaning:
+    """The spec that a text means, and which others it may have meant."""
+    if spellings.is_name(text):
+        return Meaning(text)
+    found = spellings.meaning(text, _named)
+    if found is None:
+        raise KvcalcError(f"unknown GPU {text[:100]!r}", hint=_hint(text[:100]))
+    return found
 
 
 def _hint(text: str) -> str:
     """Several GPUs, a size without a name, or a name that is close to one."""
     counted = re.fullmatch(_COUNT, text)
     one = (counted[2] or counted[3]) if counted else text
-    if counted and (found := _spellings().get(spelling(one))):
+    if counted and (found := spellings.families().found(spellings.spelling(one))):
         return f"say {' or '.join(found)}; how many follows from --tensor-parallel-size, -pp and -dp"
     sized = re.fullmatch(_SIZE_ALONE, one)
-    if sized:
-        near = [name for name in gpu_names() if _is_near(int(sized[1]) * GB, _named(name).memory_bytes)]
-        if near:
-            return f"which of them? {', '.join(near)}"
-    products = (name.lower() for name in _aliases()["assumed"])
+    if sized and (near := _near(int(sized[1]))):
+        return f"which of them? {near}"
+    products = (name.lower() for row in spellings.alias_table()["assumed"] for name in row["names"])
     return did_you_mean(re.sub(r"[\s_]+", "-", text), [*gpu_names(), *products], LISTING)
 
 
-def _is_near(stated: int, nameplate: int) -> bool:
-    return abs(stated / nameplate - 1) <= _MEMORY_TOLERANCE
+def _near(gigabytes: int) -> str:
+    """The GPUs of about this memory, those that are rented first; "" without one."""
+    from kvcalc.catalog.prices import price_of
+
+    near = [gpu for gpu in all_gpus() if is_near(gigabytes * GB, gpu.memory_bytes)]
+    near.sort(key=lambda gpu: (price_of(gpu) is None, -gpu.memory_bandwidth_bytes_per_s, gpu.name))
+    more = f" and {len(near) - _MOST_HINTED} more" if len(near) > _MOST_HINTED else ""
+    return ", ".join(gpu.name for gpu in near[:_MOST_HINTED]) + more

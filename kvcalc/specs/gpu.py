@@ -1,6 +1,6 @@
 """GpuSpec: one accelerator, with a source on each number."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -27,6 +27,18 @@ class Link(Frozen):
     note: str | None = None
 
 
+class MemorySetting(Frozen):
+    """How much of its memory a GPU gives to programs elsewhere than on the system that `usable_memory_bytes` is of."""
+
+    system: str  # Windows; older macOS; Linux, ttm.pages_limit raised
+    usable_memory_bytes: Positive
+    by_default: bool = True  # as that system comes; False: the most that its owner can set
+    note: str | None = None
+
+
+Segment = Literal["data-center", "workstation", "desktop", "laptop", "shared-memory"]
+
+
 class Price(Frozen):
     """What an hour of one GPU costs, on demand."""
 
@@ -45,9 +57,11 @@ class GpuSpec(Frozen):
     title: str  # NVIDIA H100 SXM5 80GB
     vendor: str
     architecture: str
+    segment: Segment | None = None  # the machines that it is made for; shared-memory: the host's memory is its own
     aliases: tuple[str, ...] = ()
     memory_bytes: Positive  # the nameplate: "80 GB"
     usable_memory_bytes: Positive  # the total that a program is told (cudaMemGetInfo); engines take their share of it
+    memory_settings: tuple[MemorySetting, ...] = ()  # the same total on other systems, and how far it can be raised
     memory_bandwidth_bytes_per_s: Rate
     peak_flops: dict[str, Rate]  # by element type, with 32-bit accumulation: {"bf16": 989e12}
     links: tuple[Link, ...] = ()
