@@ -47,8 +47,28 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     name, others = _meant(name_or_path)
     if not others:
         return _named(name)
-    why = f"{name_or_path!r} may also be {' or '.join(others)}; name the board to be sure"
+    why = f"{name_or_path!r} may also be {_either(others)}; name the board to be sure"
     return replace(_named(name), assumptions=(Assumption(name="gpu", value=name, why=why),))
+
+
+def other_boards(name_or_path: str) -> tuple[GpuSpec, ...]:
+    """What a name may mean beside the spec that it is taken for.
+
+    Raises:
+        KvcalcError: unknown or ambiguous name.
+    """
+    return () if _is_path(name_or_path) else tuple(map(_named, _meant(name_or_path).others))
+
+
+def spec_text(name_or_path: str) -> str:
+    """The TOML file of a name, as it stands: what to start an own spec from.
+
+    Raises:
+        KvcalcError: as `load_gpu`.
+    """
+    gpu = load_gpu(name_or_path)  # so that a file that is no spec is not copied
+    path = Path(name_or_path) if _is_path(name_or_path) else spec_path(gpu.name)
+    return path.read_text(encoding="utf-8")
 
 
 def all_gpus() -> tuple[GpuSpec, ...]:
@@ -86,6 +106,11 @@ def aliases_of(gpu: GpuSpec) -> tuple[str, ...]:
     table = spellings.alias_table()
     families = [row for kind in ("assumed", "rebuilt") for row in table[kind] if row["gpus"][0] == gpu.name]
     return (*gpu.aliases, *table["aliases"].get(gpu.name, ()), *(name for row in families for name in row["names"]))
+
+
+def _either(names: tuple[str, ...]) -> str:
+    """One of several, in words."""
+    return " or ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def _is_path(text: str) -> bool:

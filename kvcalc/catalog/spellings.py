@@ -1,7 +1,7 @@
 """The spellings that people type for an accelerator: which specs can a text mean?
 
-The names that differ from a spec's own are in `gpu_specs/aliases.toml`. Sizes and core counts are not listed there: they
-are read out of the text and compared with the specs' facts.
+The names that differ from a spec's own are in `gpu_specs/aliases.toml`. Sizes and core counts are not listed there:
+they are read out of the text and compared with the specs' facts.
 """
 
 import re
@@ -85,12 +85,12 @@ def alias_table() -> dict[str, Any]:
 def families() -> Families:
     """Every spelling of the catalog."""
     table = alias_table()
-    aliases = {spelling(alias): (name,) for name, known in table["aliases"].items() for alias in known}
+    named: list[tuple[str, str]] = [(alias, name) for name, known in table["aliases"].items() for alias in known]
     return Families(
         assumed=_by_spelling(table["assumed"]),
         ambiguous=_by_spelling(table["ambiguous"]),
         rebuilt=_by_spelling(table["rebuilt"]),
-        plain=aliases | {spelling(name): (name,) for name in gpu_names()},
+        plain={spelling(alias): (name,) for alias, name in (*named, *zip(gpu_names(), gpu_names(), strict=True))},
     )
 
 

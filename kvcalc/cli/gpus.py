@@ -5,29 +5,42 @@ from typing import Annotated
 import typer
 
 from kvcalc.cli import complete
-from kvcalc.cli.flags import OUTPUT
+from kvcalc.cli.flags import OUTPUT, Flag
 from kvcalc.cli.options import Flags, takes
 from kvcalc.cli.output import Output
+from kvcalc.errors import KvcalcError
 
 GpuArgument = Annotated[
     str | None,
     typer.Argument(metavar="GPU", help="One of them, in full.", show_default=False, autocompletion=complete.gpus),
 ]
+CATALOG = (
+    Flag("match", ("--match",), "WORDS", "Only those with these words: 'amd desktop', 'hopper'.", "Choice"),
+    Flag("export", ("--export",), "GPU", "Its TOML file, to start an own spec from.", "Choice"),
+)
 
 
-@takes(OUTPUT)
+@takes(CATALOG, OUTPUT)
 def command(flags: Flags, gpu: GpuArgument = None) -> None:
     """The GPU specs: all in a list, or one with the source of each number.
 
     \b
-      kvcalc gpus
+      kvcalc gpus --match 'nvidia laptop'
       kvcalc gpus h100-sxm
+      kvcalc gpus --export 'rtx 4090' -o my-card.toml
     """
+    match, export = flags.pop("match", ""), flags.pop("export", None)
+    if export and (gpu or match or flags.keys() - {"output"}):
+        raise KvcalcError("--export writes one TOML file", hint="give it a name and, at most, -o FILE")
+    if gpu and match:
+        raise KvcalcError("--match searches the list, and one GPU was named", hint="leave one of them out")
     output = Output(flags)
-    from kvcalc.answers.listing.gpus import list_gpus, show_gpu
+    from kvcalc.answers.listing.gpus import export_gpu, list_gpus, show_gpu
     from kvcalc.render.pages import gpus as pages
 
-    if gpu is None:
-        output.emit(list_gpus(), "gpus", pages.list_page, pages.list_rows)
+    if export:
+        output.write(export_gpu(export))
+    elif gpu is None:
+        output.emit(list_gpus(match=match), "gpus", pages.list_page, pages.list_rows)
     else:
         output.emit(show_gpu(gpu), "gpus", pages.one_page, pages.one_rows)

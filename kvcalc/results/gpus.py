@@ -10,6 +10,8 @@ class GpuRow(Frozen):
 
     name: str
     title: str
+    vendor: str
+    segment: str | None
     memory_bytes: int
     usable_memory_bytes: int
     memory_bandwidth_bytes_per_s: float
@@ -21,9 +23,10 @@ class GpuRow(Frozen):
 
 
 class GpusResult(Frozen):
-    """Every accelerator of the catalog, by name."""
+    """The accelerators of the catalog that were asked for: by vendor, segment and name."""
 
     gpus: tuple[GpuRow, ...]
+    left_out: int = 0  # accelerators that the search did not match
 
 
 class GpusReport(Report):
@@ -43,6 +46,7 @@ class GpuResult(GpuSpec):
     """The spec, its list price put in, and the numbers once more one by one, each with its source."""
 
     numbers: tuple[GpuNumber, ...]
+    other_boards: tuple[GpuRow, ...] = ()  # what the name that was asked for may mean too
     ridge_flop_per_byte: dict[str, float]  # by element type
     price_age_days: int | None = None
 

@@ -1,4 +1,4 @@
-"""The answer to `kvcalc size` without a GPU: every GPU, ranked."""
+"""The answer to `kvcalc size` without a GPU: those that are offered, ranked."""
 
 from kvcalc.results.base import Report
 from kvcalc.results.size import SizeResult
@@ -25,6 +25,7 @@ class RankingResult(SizeResult):
     """The first of the ranking in full, and the ranking."""
 
     ranking: tuple[RankedGpu, ...]
+    not_ranked: int = 0  # GPUs of the catalog that nobody has a price for and that are no server's card of today
 
 
 class RankingReport(Report):

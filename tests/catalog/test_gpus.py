@@ -9,9 +9,10 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvcalc.catalog import gpus
+from kvcalc.catalog import gpus, spellings
 from kvcalc.catalog.files.toml import LARGEST_TOML
-from kvcalc.catalog.gpus import gpu_from_toml, gpu_names, load_gpu, spelling
+from kvcalc.catalog.gpus import gpu_from_toml, gpu_names, load_gpu, other_boards, spec_text
+from kvcalc.catalog.spellings import spelling
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec
 
@@ -58,15 +59,15 @@ SPELLINGS = {
     "mi325x": "mi325x",
     "max1550": "max-1550",
     "tpu_v4": "tpu-v4",
-    "m1_7c": "apple-m1",
-    "m1_max32": "apple-m1-max",
-    "m1_ultra64": "apple-m1-ultra",
-    "m2_ultra76": "apple-m2-ultra",
-    "m3_max40": "apple-m3-max",
-    "m3_ultra80": "apple-m3-ultra",
-    "m4_pro20": "apple-m4-pro",
-    "m4_max40": "apple-m4-max",
-    "m5_max40": "apple-m5-max",
+    "m1_7c": "apple-m1-7c-8g",
+    "m1_max32": "apple-m1-max-32c-64g",
+    "m1_ultra64": "apple-m1-ultra-64c-128g",
+    "m2_ultra76": "apple-m2-ultra-76c-192g",
+    "m3_max40": "apple-m3-max-40c-128g",
+    "m3_ultra80": "apple-m3-ultra-80c-512g",
+    "m4_pro20": "apple-m4-pro-20c-64g",
+    "m4_max40": "apple-m4-max-40c-128g",
+    "m5_max40": "apple-m5-max-40c-128g",
     "dgx_spark": "gb10",
     "jetson_agx_orin64": "jetson-agx-orin-64",
     "NVIDIA H100 80GB HBM3": "h100-sxm",
@@ -89,6 +90,32 @@ SPELLINGS = {
     "RTX 3050 6GB": "rtx3050-6g",
     "V100 16GB": "v100-16g-sxm2",
     "TPU v5e": "tpu-v5e",
+    # As people type them.
+    "5090": "rtx5090",
+    "rtx5090": "rtx5090",
+    "GeForce RTX 5090": "rtx5090",
+    "4070 ti super": "rtx4070ti-super",
+    "4070 laptop": "rtx4070-laptop",
+    "rx 7900 xtx": "rx7900xtx",
+    "7900XTX": "rx7900xtx",
+    "Radeon RX 9070 XT": "rx9070xt",
+    "a770": "arc-a770-16g",
+    "p40": "p40",
+    "mi50 32gb": "mi50-32g",
+    "strix halo": "ryzen-ai-max-395-128g",
+    "Ryzen AI Max+ 395 64GB": "ryzen-ai-max-395-64g",
+    "dgx spark": "gb10",
+    "m3 max 64gb": "apple-m3-max-40c-64g",
+    "M2 Ultra 60-core 192GB": "apple-m2-ultra-60c-192g",
+    "m4-pro-48gb": "apple-m4-pro-20c-48g",
+    "m1 max 24c 32gb": "apple-m1-max-24c-32g",
+    "4090 48gb": "rtx4090-48g",
+    "RTX 4090 48G": "rtx4090-48g",
+    "4060 ti": "rtx4060ti-8g",
+    "4060 ti 16gb": "rtx4060ti-16g",
+    "rtx pro 6000 max-q": "rtx-pro-6000-maxq",
+    "quadro rtx 6000": "quadro-rtx6000",
+    "RTX 6000 48GB": "rtx6000-ada",
 }
 
 
@@ -104,18 +131,24 @@ def test_each_name_is_its_own_and_its_file() -> None:
 
 
 def test_no_spelling_stands_twice() -> None:
-    tables = gpus._aliases()
-    assert set(tables) == {"aliases", "assumed", "ambiguous"}
-    assert set(tables["aliases"]) <= set(gpu_names())
-    aliases = [alias for known in tables["aliases"].values() for alias in known]
-    every = [spelling(text) for text in (*gpu_names(), *aliases, *tables["assumed"], *tables["ambiguous"])]
-    assert len(every) == len(set(every))
-    for names in (*tables["assumed"].values(), *tables["ambiguous"].values()):
-        assert len(names) > 1
-        assert set(names) <= set(gpu_names())
+    table = spellings.alias_table()
+    assert set(table) == {"aliases", "assumed", "ambiguous", "rebuilt"}
+    assert set(table["aliases"]) <= set(gpu_names())
+    families = [row for kind in ("assumed", "ambiguous", "rebuilt") for row in table[kind]]
+    aliases = [alias for known in table["aliases"].values() for alias in known]
+    several = [spelling(name) for row in families for name in row["names"]]
+    assert len(several) == len(set(several))
+    one = [spelling(text) for text in (*gpu_names(), *aliases)]
+    assert len(one) == len(set(one))
+    for row in families:
+        assert len(row["gpus"]) > 1
+        assert set(row["gpus"]) <= set(gpu_names())
+        for name in row["names"]:  # a family may have the name of its first board, and of no other
+            assert spelling(name) not in {spelling(alias) for alias in aliases}
+            assert spelling(name) not in {spelling(board) for board in row["gpus"][1:]}
 
 
-@pytest.mark.parametrize("text", ["A100", "v100", "GH200", "Jetson AGX Orin"])
+@pytest.mark.parametrize("text", ["A100", "v100", "GH200", "RTX 6000"])
 def test_a_name_of_boards_with_different_memory_is_refused_with_the_choices(text: str) -> None:
     with pytest.raises(KvcalcError, match="differ in memory") as caught:
         load_gpu(text)
@@ -130,9 +163,37 @@ def test_the_bare_name_of_a_product_is_an_assumption() -> None:
     assert load_gpu("H100 94GB").assumptions == ()
 
 
-def test_a_memory_size_must_agree() -> None:
-    with pytest.raises(KvcalcError, match="no such memory size"):
-        load_gpu("RTX 4090 48GB")
+def test_a_name_of_several_sizes_says_what_it_may_mean_too() -> None:
+    (assumption,) = load_gpu("m4 max").assumptions
+    assert assumption.value == "apple-m4-max-40c-128g"
+    others = ("apple-m4-max-40c-64g", "apple-m4-max-40c-48g", "apple-m4-max-32c-36g")
+    assert tuple(board.name for board in other_boards("m4 max")) == others
+    assert all(name in assumption.why for name in others)
+    assert load_gpu("m4 max 36gb").assumptions == ()
+    # The after-market board is found by its size alone: nobody who says "4090" is told of it.
+    assert load_gpu("4090").assumptions == other_boards("4090") == ()
+
+
+@pytest.mark.parametrize("text", ["RTX 4090 16GB", "m3 max 70gb", "m3 max 33 cores", "strix halo 80 GB"])
+def test_a_size_and_a_count_of_cores_must_be_a_boards(text: str) -> None:
+    with pytest.raises(KvcalcError, match="no such") as caught:
+        load_gpu(text)
+    assert "the catalog has" in caught.value.hint
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(gpu_names()), st.data())
+def test_how_a_name_is_written_does_not_matter(name: str, data: st.DataObject) -> None:
+    """Hyphens as spaces or underscores, capitals, the vendor in front, the memory behind: the same board."""
+    gpu = load_gpu(name)
+    separator = data.draw(st.sampled_from(["-", " ", "_"]))
+    text = name.replace("-", separator)
+    text = data.draw(st.sampled_from([text, text.upper(), f"{gpu.vendor} {text}"]))
+    assert load_gpu(text).name == name
+
+
+def test_a_spec_to_start_from_is_the_catalogs_file() -> None:
+    assert spec_text("rtx 4090") == gpus.spec_path("rtx4090").read_text(encoding="utf-8")
 
 
 def test_a_miss_suggests_what_was_meant() -> None:
@@ -144,13 +205,16 @@ def test_a_miss_suggests_what_was_meant() -> None:
 def test_one_answer_reads_one_file_or_two(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
     real = gpus.read_toml
-    monkeypatch.setattr(gpus, "read_toml", lambda path, what: read.append(path) or real(path, what))
-    for cached in (gpus._named, gpus._aliases, gpus._spellings):
+    for module in (gpus, spellings):
+        monkeypatch.setattr(module, "read_toml", lambda path, what: read.append(path) or real(path, what))
+    for cached in (gpus._named, spellings.alias_table, spellings.families):
         cached.cache_clear()
     load_gpu("h100-sxm")
     assert {path.name for path in read} == {"h100-sxm.toml"}
     load_gpu("h100_sxm")
     assert {path.name for path in read} == {"h100-sxm.toml", "aliases.toml"}
+    load_gpu("m3 max 64gb")
+    assert len(read) <= 2 + 5  # the boards of that name, to compare their sizes
 
 
 MINE = {

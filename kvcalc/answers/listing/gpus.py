@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from datetime import date
 
 from kvcalc.answers.explain import explain
-from kvcalc.catalog.gpus import aliases_of, all_gpus, load_gpu
+from kvcalc.catalog.gpus import aliases_of, all_gpus, load_gpu, other_boards, spec_text
 from kvcalc.catalog.prices import price_age_days, price_of, price_sources, price_warning
+from kvcalc.errors import KvcalcError
 from kvcalc.formulas.matmul import ridge_point
 from kvcalc.results.base import Figure
 from kvcalc.results.gpus import GpuNumber, GpuReport, GpuResult, GpuRow, GpusReport, GpusResult
@@ -24,16 +25,50 @@ UNITS = {
 }
 
 
-def list_gpus(today: date | None = None) -> GpusReport:
-    """Every accelerator of the catalog in one line each."""
-    gpus = all_gpus()
-    newest = max((price for gpu in gpus if (price := price_of(gpu))), key=lambda price: price.date)
-    warning = price_warning(newest, today)
+SEGMENTS = ("data-center", "workstation", "desktop", "laptop", "shared-memory")
+
+
+def list_gpus(today: date | None = None, match: str = "") -> GpusReport:
+    """The accelerators of the catalog in one line each, by vendor and segment.
+
+    Args:
+        match: words that must all stand in an accelerator's name, title, vendor, architecture or segment.
+
+    Raises:
+        KvcalcError: no accelerator has all the words.
+    """
+    every = all_gpus()
+    gpus = sorted((gpu for gpu in every if _matches(gpu, match)), key=_place)
+    if not gpus:
+        raise KvcalcError(
+            f"--match: no accelerator has {match!r} in its name or description",
+            hint=f"fewer words, or a segment: {', '.join(SEGMENTS)}",
+        )
+    newest = max((price for gpu in gpus if (price := price_of(gpu))), key=lambda price: price.date, default=None)
+    warning = None if newest is None else price_warning(newest, today)
     return GpusReport(
-        inputs={},
-        result=GpusResult(gpus=tuple(map(_row, gpus))),
+        inputs={"match": match} if match else {},
+        result=GpusResult(gpus=tuple(map(_row, gpus)), left_out=len(every) - len(gpus)),
         warnings=() if warning is None else (warning,),
     )
+
+
+def export_gpu(name: str) -> str:
+    """A spec of the catalog, or of the user's, as the text of its TOML file.
+
+    Raises:
+        KvcalcError: unknown or ambiguous name.
+    """
+    return spec_text(name)
+
+
+def _matches(gpu: GpuSpec, match: str) -> bool:
+    text = f"{gpu.name} {gpu.title} {gpu.vendor} {gpu.architecture} {gpu.segment}".lower()
+    return all(word in text for word in match.lower().split())
+
+
+def _place(gpu: GpuSpec) -> tuple[str, int, str]:
+    return gpu.vendor, SEGMENTS.index(gpu.segment) if gpu.segment else len(SEGMENTS), gpu.name
 
 
 def show_gpu(name: str, today: date | None = None) -> GpuReport:
@@ -48,6 +83,7 @@ def show_gpu(name: str, today: date | None = None) -> GpuReport:
     result = GpuResult(
         **dict(gpu) | {"price": price, "aliases": aliases_of(gpu)},
         numbers=tuple(_numbers(gpu)),
+        other_boards=tuple(map(_row, other_boards(name))),
         ridge_flop_per_byte={dtype: float(figure.value or 0) for dtype, figure in ridges.items()},
         price_age_days=None if price is None else price_age_days(price, today),
     )
@@ -68,6 +104,8 @@ def _row(gpu: GpuSpec) -> GpuRow:
     return GpuRow(
         name=gpu.name,
         title=gpu.title,
+        vendor=gpu.vendor,
+        segment=gpu.segment,
         memory_bytes=gpu.memory_bytes,
         usable_memory_bytes=gpu.usable_memory_bytes,
         memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
@@ -90,6 +128,9 @@ def _numbers(gpu: GpuSpec) -> Iterator[GpuNumber]:
         value = getattr(gpu, field)
         if value is not None:
             yield GpuNumber(name=field, value=value, unit=unit, source=gpu.source_of(field))
+    for setting in gpu.memory_settings:
+        name, value = f"memory_settings.{setting.system}", setting.usable_memory_bytes
+        yield GpuNumber(name=name, value=value, unit="bytes", source=gpu.source_of(name))
     for dtype, peak in gpu.peak_flops.items():
         name = f"peak_flops.{dtype}"
         yield GpuNumber(name=name, value=peak, unit="FLOP/s", source=gpu.source_of(name))

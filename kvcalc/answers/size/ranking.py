@@ -1,15 +1,19 @@
-"""`kvcalc size` without a GPU: the same question put to every GPU of the catalogue, ranked."""
+"""`kvcalc size` without a GPU: the same question put to the GPUs that can be rented or fill servers, ranked."""
 
 from kvcalc.answers.question import Question
 from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import all_gpus, load_gpu
+from kvcalc.catalog.prices import price_of
 from kvcalc.errors import KvcalcError
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
 from kvcalc.results.size import SizeReport, SizeResult
+from kvcalc.specs.gpu import GpuSpec
+
+SERVED_SINCE = 2020  # the newest engines have dropped the server cards before (Volta and older)
 
 
 def rank(question: Question, with_working: bool = True) -> RankingReport:
-    """Every GPU of the catalogue, what fits first, then the cheapest per token, then the fastest.
+    """The GPUs with a price or made for servers: what fits first, then the cheapest per token, then the fastest.
 
     The first is answered in full; `with_working`: with the figures behind `--explain`. A GPU that lacks what the
     question needs (a link for the parallel size, an element type) is left out, with a warning.
@@ -19,7 +23,9 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     """
     found: list[tuple[RankedGpu, SizeReport]] = []
     left_out: list[str] = []
-    for gpu in all_gpus():
+    catalog = all_gpus()
+    candidates = [gpu for gpu in catalog if _offered(gpu)]
+    for gpu in candidates:
         try:
             report = size(question._replace(gpu=gpu), with_advice=False, with_working=False)
         except KvcalcError as error:
@@ -33,8 +39,14 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     if with_working:
         first = question._replace(gpu=load_gpu(found[0][0].gpu))
         best = size(first, with_advice=False)
-    result = RankingResult(**dict(best.result), ranking=tuple(row for row, _ in found))
+    left_unasked = len(catalog) - len(candidates)
+    result = RankingResult(**dict(best.result), ranking=tuple(row for row, _ in found), not_ranked=left_unasked)
     return RankingReport(**{**dict(best), "result": result, "warnings": (*best.warnings, *left_out)})
+
+
+def _offered(gpu: GpuSpec) -> bool:
+    """Has somebody a price for it, or is it a server's card of today?"""
+    return price_of(gpu) is not None or (gpu.segment == "data-center" and (gpu.launch_year or 0) >= SERVED_SINCE)
 
 
 def _ranked(name: str, title: str, memory_bytes: int, result: SizeResult) -> RankedGpu:

@@ -6,20 +6,25 @@ from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.results.gpus import GpuNumber, GpuReport, GpuRow, GpusReport
 from kvcalc.units import format_bytes, format_decimal_bytes, format_gigabytes, format_tera, format_things
 
+COLUMNS = ("name", "memory", "bandwidth", "peak, dense", "ridge", "$/h")
+
 
 def list_page(report: GpusReport) -> Page:
-    """Every accelerator in a line."""
+    """The accelerators in a line each, a table for every vendor and segment."""
+    gpus = report.result.gpus
+    groups: dict[str, list[GpuRow]] = {}
+    for gpu in gpus:
+        groups.setdefault(" · ".join(part for part in (gpu.vendor, gpu.segment) if part), []).append(gpu)
+    tables = (Table(title=title, columns=COLUMNS, rows=tuple(map(_row, rows))) for title, rows in groups.items())
+    left_out = report.result.left_out
     return Page(
-        title=f"{len(report.result.gpus)} accelerators",
+        title=f"{format_things(len(gpus), 'accelerator')}" + (f" of {len(gpus) + left_out}" if left_out else ""),
         blocks=(
-            Table(
-                columns=("name", "memory", "bandwidth", "peak, dense", "ridge", "$/h"),
-                rows=tuple(_row(gpu) for gpu in report.result.gpus),
-            ),
+            *tables,
             Text(
                 lines=(
                     "The ridge is FLOP per byte: below it a kernel is memory-bound. $/h is the median list price.",
-                    "`kvcalc gpus GPU` shows every number of one of them, with its source.",
+                    "`kvcalc gpus GPU` shows every number of one, with its source; --match WORDS a part of the list.",
                 )
             ),
         ),
@@ -60,6 +65,9 @@ def one_page(report: GpuReport) -> Page:
         price = gpu.price
         span = f"{price.low_usd_per_hour:.2f} to {price.high_usd_per_hour:.2f}, median {price.median_usd_per_hour:.2f}"
         blocks.append(Text(title="USD per hour", lines=(f"{span}; {price.source}, {price.date}",)))
+    if gpu.other_boards:
+        rows = tuple(_row(board) for board in gpu.other_boards)
+        blocks.append(Table(title="The name may also mean", columns=COLUMNS, rows=rows))
     if gpu.notes:
         blocks.append(Text(title="Notes", lines=gpu.notes))
     if gpu.aliases:
@@ -68,7 +76,7 @@ def one_page(report: GpuReport) -> Page:
 
 
 def _value(number: GpuNumber) -> str:
-    if number.name == "usable_memory_bytes":
+    if number.name.startswith(("usable_memory_bytes", "memory_settings.")):
         return format_bytes(number.value)
     if number.unit.startswith("bytes/s"):
         return format_decimal_bytes(number.value, 2) + "/s"

@@ -6,8 +6,8 @@ from typing import Any
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.render.pages.size import figures
 from kvcalc.results.base import engine_name
-from kvcalc.results.ranking import RankedGpu, RankingReport
-from kvcalc.units import format_count, format_gib, format_seconds, format_usd
+from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
+from kvcalc.units import format_count, format_gigabytes, format_seconds, format_usd
 
 
 def page(report: RankingReport) -> Page:
@@ -20,24 +20,30 @@ def page(report: RankingReport) -> Page:
         title=f"{result.model} on {many}each of {len(result.ranking)} GPUs, {engine}",
         verdict=f"fits on {fitting or 'none'}",
         good=fitting > 0,
-        blocks=(*_ranking(result.ranking, result.context), *figures(result, report.inputs)),
+        blocks=(*_ranking(result), *figures(result, report.inputs)),
         notes=assumed(report),
     )
 
 
-def _ranking(ranking: tuple[RankedGpu, ...], context: int) -> Iterator[Block]:
+def _ranking(result: RankingResult) -> Iterator[Block]:
     """What fits in a table, the rest in a sentence; the first one follows in full."""
+    ranking = result.ranking
     fitting = [row for row in ranking if row.fits]
     if fitting:
         yield Table(
             title="The cheapest first, then those without a list price",
-            columns=("GPU", "memory", f"sequences\nof {format_count(context)}", "step", "tokens/s", "$ per M"),
+            columns=("GPU", "memory", f"sequences\nof {format_count(result.context)}", "step", "tokens/s", "$ per M"),
             rows=tuple(_ranked(row) for row in fitting),
         )
     small = [row.gpu for row in ranking if not row.fits and row.max_batch is not None]
     unknown = [row.gpu for row in ranking if not row.fits and row.max_batch is None]
     lines = [f"Too small: {', '.join(small)}."] if small else []
     lines += [f"Not predicted, for memory is shared with the host: {', '.join(unknown)}."] if unknown else []
+    if result.not_ranked:
+        lines.append(
+            f"{result.not_ranked} more in the catalog have no list price and are no server cards of today: name one "
+            "with --gpu; `kvcalc gpus` lists them."
+        )
     if lines:
         yield Text(lines=tuple(lines))
     yield Text(lines=(f"In full: {ranking[0].title}.",))
@@ -47,7 +53,7 @@ def _ranked(row: RankedGpu) -> tuple[str, ...]:
     cost = row.usd_per_million_output_tokens
     return (
         row.gpu,
-        format_gib(row.memory_bytes, 0),
+        format_gigabytes(row.memory_bytes),
         "no limit" if row.max_batch is None else format_count(row.max_batch),
         "–" if row.step_time_s is None else format_seconds(row.step_time_s),
         "–" if row.output_tokens_per_s is None else format_count(row.output_tokens_per_s),

@@ -12,7 +12,8 @@ from kvcalc.errors import KvcalcError
 
 def test_the_list_has_every_spec() -> None:
     rows = list_gpus().result.gpus
-    assert tuple(row.name for row in rows) == gpu_names()
+    assert sorted(row.name for row in rows) == list(gpu_names())
+    assert len(rows) >= 300
     h100 = next(row for row in rows if row.name == "h100-sxm")
     # 989 TFLOP/s over 3.35 TB/s
     assert (h100.peak_dtype, round(h100.ridge_flop_per_byte)) == ("bf16", 295)
@@ -49,3 +50,24 @@ def test_a_fresh_price_is_no_warning() -> None:
 def test_an_unknown_gpu_is_refused() -> None:
     with pytest.raises(KvcalcError):
         show_gpu("h9000")
+
+
+def test_the_list_is_grouped_and_can_be_searched() -> None:
+    report = list_gpus(match="AMD desktop")
+    rows = report.result.gpus
+    assert {(row.vendor, row.segment) for row in rows} == {("AMD", "desktop")}
+    assert "rx7900xtx" in {row.name for row in rows}
+    assert len(rows) + report.result.left_out == len(gpu_names())
+    every = [(row.vendor, row.segment) for row in list_gpus().result.gpus]
+    assert len(dict.fromkeys(every)) == sum(a != b for a, b in zip(every, [None, *every], strict=False))
+    with pytest.raises(KvcalcError, match="--match"):
+        list_gpus(match="no such card")
+
+
+def test_a_name_of_several_boards_lists_them() -> None:
+    result = show_gpu("m4 max").result
+    assert result.name == "apple-m4-max-40c-128g"
+    assert [board.name for board in result.other_boards] == [
+        "apple-m4-max-40c-64g", "apple-m4-max-40c-48g", "apple-m4-max-32c-36g",
+    ]  # fmt: skip
+    assert {number.name for number in result.numbers} >= {"memory_settings.older macOS"}
