@@ -1,0 +1,127 @@
+"""A shell's text → words, as bash would split it, but that what people paste survives: Windows paths, placeholders."""
+
+from typing import NamedTuple
+
+# After a backslash outside quotes these stand for themselves; before a letter it is a Windows path, and stays.
+_ESCAPED = set(" \t'\"\\$`#&;|()<>{}[]*?!~,=")
+_LINE_ENDS = ("\\\r\n", "\\\n", "^\r\n", "^\n", "`\r\n", "`\n")
+_OPERATORS = ("&&", "||", ";;", ";", "|", "&", "\n")
+_PROMPTS = ("$", "%", ">", "❯", "PS>")
+
+
+class _Reader:
+    """Where the splitting stands in the text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.word: list[str] | None = None
+        self.words: list[str] = []
+        self.commands: list[list[str]] = []
+
+    def add(self, piece: str) -> None:
+        self.word = [*(self.word or []), piece]
+
+    def end_word(self) -> None:
+        if self.word is not None:
+            self.words.append("".join(self.word))
+            self.word = None
+
+    def end_command(self) -> None:
+        self.end_word()
+        if self.words:
+            self.commands.append(self.words)
+            self.words = []
+
+
+def split(text: str) -> list[list[str]]:
+    """The commands of a text, each as its words.
+
+    Comments, prompts and redirections are left out; a line that begins with `-` goes on with the command above it.
+
+    >>> split("TP=2 vllm serve m -tp $TP \\\\\\n  --port 8000  # web\\necho done")
+    [['TP=2', 'vllm', 'serve', 'm', '-tp', '$TP', '--port', '8000'], ['echo', 'done']]
+    >>> split('llama-server.exe -m "C:\\\\models\\\\a.gguf" --mmproj C:\\\\models\\\\b.gguf --api-key <your-key>')[0][2:5]
+    ['C:\\\\models\\\\a.gguf', '--mmproj', 'C:\\\\models\\\\b.gguf']
+    """
+    for ending in _LINE_ENDS:
+        text = text.replace(ending, " ")
+    reader = _Reader(text)
+    while reader.at < len(text):
+        _step(reader, text[reader.at])
+    reader.end_command()
+    return [plain for words in reader.commands if (plain := _without_prompt(_without_redirections(words)))]
+
+
+def _step(reader: _Reader, letter: str) -> None:
+    text, at = reader.text, reader.at
+    if letter in "'\"":
+        _quoted(reader, letter)
+    elif letter == "\\":
+        following = text[at + 1 : at + 2]
+        reader.add(following if following in _ESCAPED else letter + following)
+        reader.at += 2
+    elif letter == "\n" and text[at:].lstrip().startswith("-"):
+        reader.end_word()
+        reader.at += 1
+    elif letter == "&" and text[at - 1 : at] == ">":  # 2>&1
+        reader.add(letter)
+        reader.at += 1
+    elif operator := next((one for one in _OPERATORS if text.startswith(one, at)), None):
+        reader.end_command()
+        reader.at += len(operator)
+    elif letter == "#" and reader.word is None:
+        end = text.find("\n", at)
+        reader.at = len(text) if end < 0 else end
+    elif letter.isspace():
+        reader.end_word()
+        reader.at += 1
+    else:
+        reader.add(letter)
+        reader.at += 1
+
+
+def _quoted(reader: _Reader, quote: str) -> None:
+    """To the closing quote; one that never comes leaves the rest as it is."""
+    text, at = reader.text, reader.at + 1
+    reader.add("")
+    while at < len(text) and text[at] != quote:
+        if quote == '"' and text[at] == "\\" and text[at + 1 : at + 2] in ('"', "\\", "$", "`"):
+            at += 1
+        reader.add(text[at])
+        at += 1
+    reader.at = at + 1
+
+
+def _without_redirections(words: list[str]) -> list[str]:
+    """`2>&1`, `> file` and `< file` are the shell's; `<your-key>` is somebody's placeholder."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        sign = word.lstrip("0123456789&")
+        if skip:
+            skip = False
+        elif sign.startswith((">", "<")) and not sign.endswith(">") or sign in (">", ">>", "<"):
+            skip = sign in (">", ">>", "<", "<<")
+        else:
+            kept.append(word)
+    return kept
+
+
+def _without_prompt(words: list[str]) -> list[str]:
+    return words[1:] if words and words[0] in _PROMPTS else words
+
+
+class Assignment(NamedTuple):
+    """NAME=VALUE in front of a command, or behind `-e`."""
+
+    name: str
+    value: str
+
+
+def assignment(word: str) -> Assignment | None:
+    """
+    >>> assignment("TP=8"), assignment("--tp=8")
+    (Assignment(name='TP', value='8'), None)
+    """
+    name, sign, value = word.partition("=")
+    return Assignment(name, value) if sign and name.isidentifier() and name.isascii() else None
