@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -15,10 +15,13 @@ from kvcalc.specs.checked import first_mistake, flag_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
 
+if TYPE_CHECKING:
+    from kvcalc.catalog.serve.served import Served
+
 # A Hub id without a revision may mean another model tomorrow.
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z", re.ASCII)
 _TABLE = re.compile(r"\s*\[\[\s*deployment\s*\]\]")
-_OWN_KEYS = ("name", "model", "gpu", "limit")
+_OWN_KEYS = ("name", "model", "serve", "gpu", "limit")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization",
           "isl": "input_len", "osl": "output_len"}  # fmt: skip
 # A number in the file is no version: 0.10 would be read as 0.1.
@@ -95,20 +98,37 @@ def _as_typed(value: object) -> object:
 def _entry(table: dict[str, Any], shared: dict[str, Any], path: str, number: int) -> Entry:
     name = table.get("name", f"deployment {number}")
     where = f"{path}: deployment {number} ({name})" if "name" in table else f"{path}: deployment {number}"
-    for key, value in {"name": name, "model": table.get("model"), "gpu": table.get("gpu")}.items():
+    served = _served(table["serve"], where) if "serve" in table else None
+    model = table.get("model", served.model if served else None)
+    for key, value in {"name": name, "model": model, "gpu": table.get("gpu")}.items():
         if not isinstance(value, str) or not value.strip():
             raise KvcalcError(f"{where}: no {key}", hint=f'add {key} = "..."')
     _known(table, (*_OWN_KEYS, *flag_fields()), where)
-    model = table["model"]
+    model = str(model)
     if _HUB_ID.match(model) and not Path(model).exists():
         raise KvcalcError(
             f"{where}: {model} has no revision", hint=f"write {model}@<commit>, so that the answer cannot change unseen"
         )
     own = _flags({key: value for key, value in table.items() if key not in _OWN_KEYS}, where)
+    if served is not None:  # a command says more of its deployment than what the file takes for all
+        shared = {name: value for name, value in shared.items() if name not in {"engine", *served.fields}}
+        own |= {"serve": table["serve"]}
     limits = _limits(table.get("limit"), where)
     if limits.max_usd_per_mtok is not None and "price_usd_per_hour" not in shared | own:
         raise KvcalcError(f"{where}: max-usd-per-mtok without a price", hint="add price = <USD per GPU-hour>")
     return Entry(name=name, model=model, gpu=table["gpu"], flags=shared | own, limits=limits, place=where)
+
+
+def _served(command: object, where: str) -> "Served":
+    """What a deployment's pasted command says."""
+    from kvcalc.catalog.serve.served import read_command
+
+    if not isinstance(command, str):
+        raise KvcalcError(f"{where}: serve must be one command", hint='write serve = "vllm serve MODEL ..."')
+    try:
+        return read_command(command)
+    except KvcalcError as error:
+        raise KvcalcError(f"{where}: {error.message.removeprefix('--serve: ')}", hint=error.hint) from error
 
 
 def _limits(table: object, where: str) -> Limits:

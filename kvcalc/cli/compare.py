@@ -4,7 +4,9 @@ from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelsArgument, takes
 from kvcalc.cli.output import Output
 
-_SWEPT = frozenset(flag.field for flag in (*GPU, *SERVING, *WORKLOAD, *CONCURRENCY) if flag.kind == "text")
+_SWEPT = frozenset(
+    flag.field for flag in (*GPU, *SERVING, *WORKLOAD, *CONCURRENCY) if flag.kind == "text" and flag.field != "serve"
+)
 
 
 @takes(GPU, SERVING, WORKLOAD, CONCURRENCY, OUTPUT, repeated=_SWEPT)

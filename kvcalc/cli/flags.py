@@ -80,6 +80,8 @@ MEMORY = (
 
 COST = (_text("Cost", "price_usd_per_hour", "--price", "USD", "Per GPU-hour. Default: the dated list price."),)
 
+SERVE = (_text("Where", "serve", "--serve", "COMMAND", "Model and flags from a serving command: 'vllm serve ...'."),)
+
 WORKLOAD = (
     _text("Workload", "context", "--context", "TOKENS", "Cached tokens per sequence. Default: max_model_len."),
     _text("Workload", "batch", "--batch", "N", "Sequences in the step. Default: all that fit."),
@@ -98,4 +100,4 @@ OUTPUT = (
     Flag("explain", ("--explain",), None, "Show each figure's formula, values and source.", "Output", kind="bool"),
 )
 
-SERVING = (*LAYOUT, *ENGINE, *NUMBERS, *MEMORY, *COST)
+SERVING = (*SERVE, *LAYOUT, *ENGINE, *NUMBERS, *MEMORY, *COST)

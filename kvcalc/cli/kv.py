@@ -1,6 +1,6 @@
 """`kvcalc kv`."""
 
-from kvcalc.cli.flags import ENGINE, LAYOUT, NUMBERS, OUTPUT, WORKLOAD
+from kvcalc.cli.flags import ENGINE, LAYOUT, NUMBERS, OUTPUT, SERVE, WORKLOAD
 from kvcalc.cli.options import Flags, ModelsArgument, takes
 from kvcalc.cli.output import Output
 
@@ -16,7 +16,7 @@ _SAYS = {
 }
 
 
-@takes(_CACHE, _WHERE, ENGINE, LAYOUT, OUTPUT, repeated=frozenset({"context", "kv_cache_dtype"}), says=_SAYS)
+@takes(_CACHE, _WHERE, SERVE, ENGINE, LAYOUT, OUTPUT, repeated=frozenset({"context", "kv_cache_dtype"}), says=_SAYS)
 def command(models: ModelsArgument, flags: Flags) -> None:
     """What one token and one sequence of cache cost, by kind of layer and by context.
 

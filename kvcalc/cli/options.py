@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -43,7 +43,7 @@ class Command:
         flags = self.flags if words is None else self._named(words)
         hints = get_type_hints(self.function, include_extras=True)
         own = [
-            parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            _own(parameter, hints[parameter.name], optional=any(flag.field == "serve" for flag in flags))
             for parameter in inspect.signature(self.function).parameters.values()
             if parameter.name != "flags"
         ]
@@ -54,11 +54,29 @@ class Command:
             self._refuse_repeats(words or ())
             read = {flag.field: values.pop(flag.field) for flag in flags}
             given = {name: value for name, value in read.items() if value is not None and value != []}
+            if "serve" in given:
+                values, given = self._served(values, given)
             return self.function(**values, flags=given)
 
         command.__signature__ = inspect.Signature(own + shared)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in own + shared}
         return command
+
+    def _served(self, values: dict[str, Any], given: Flags) -> tuple[dict[str, Any], Flags]:
+        """A pasted command's model and flags, as if they had been typed."""
+        from kvcalc.answers.pasted import pasted, taken_by
+
+        several = "models" in values
+        model = (values.get("models") or [None])[0] if several else values.get("model")
+        command = pasted(given.pop("serve"), given, model, strict=bool(given.get("strict")))
+        command = taken_by(command, {flag.field for flag in self.flags})
+        if several:
+            values["models"] = values["models"] or [command.model]
+        else:
+            values["model"] = command.model
+        flags: Flags = {name: [value] if name in self.repeated and not isinstance(value, list) else value
+                        for name, value in command.flags.items()}  # fmt: skip
+        return values, flags | {"command": command}
 
     @property
     def _spelled(self) -> dict[str, Flag]:
@@ -101,6 +119,15 @@ def takes(
     lines = says or {}
     flags = [flag._replace(help=lines.get(flag.field, flag.help)) for group in groups for flag in group]
     return lambda function: Command(function, flags, repeated)
+
+
+def _own(parameter: inspect.Parameter, hint: Any, optional: bool) -> inspect.Parameter:
+    """A command's own parameter; its MODEL may be left out where a pasted command names one."""
+    found = parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
+    if optional and parameter.name in ("model", "models") and parameter.default is inspect.Parameter.empty:
+        kind, argument = get_args(hint)
+        return found.replace(annotation=Annotated[kind | None, argument], default=None)
+    return found
 
 
 def _parameter(flag: Flag, repeated: bool) -> inspect.Parameter:

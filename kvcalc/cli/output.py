@@ -21,6 +21,7 @@ class Output:
         asked = flags.pop("format", None)
         as_json = flags.pop("json", None)
         self.path = flags.pop("output", None)
+        self.command = flags.pop("command", None)  # a pasted one
         self.format = "json" if as_json else asked or "table"
         if as_json and asked not in (None, "json"):
             raise KvcalcError(f"--json and --format {asked} contradict each other", hint="give one of the two")
@@ -37,6 +38,10 @@ class Output:
         rows: Callable[[Any], list[dict[str, Any]]],
     ) -> None:
         """Print or write the report in the chosen format; warnings go to stderr."""
+        if self.command is not None:
+            from kvcalc.answers.pasted import with_command
+
+            report = with_command(report, self.command)
         for warning in report.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         if self.explain and not report.figures:
@@ -54,6 +59,10 @@ class Output:
             self.write(self._text(report, page(report)))
 
     def _text(self, report: Report, page: Page) -> str:
+        if self.command is not None:
+            from kvcalc.render.command import with_command
+
+            page = with_command(page, report)
         if self.explain:
             from kvcalc.render.explain import with_working
 

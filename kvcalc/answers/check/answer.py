@@ -7,7 +7,8 @@ from kvcalc.answers.advice import advice
 from kvcalc.answers.common_assumptions import Name, gathered
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.passes import timed
-from kvcalc.answers.question import Loader, Question, ask
+from kvcalc.answers.pasted import ask_served
+from kvcalc.answers.question import Loader, Question
 from kvcalc.answers.size.answer import size
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.work import Step
@@ -73,7 +74,7 @@ def _advised(one: CheckedDeployment, entry: Entry, load: Loader) -> CheckedDeplo
 
 
 def _question(entry: Entry, load: Loader) -> Question:
-    return ask(entry.model, {"gpu": entry.gpu, **entry.flags}, load=load)
+    return ask_served(entry.model, {"gpu": entry.gpu, **entry.flags}, load)
 
 
 def _header(entry: Entry, result: SizeResult) -> str:

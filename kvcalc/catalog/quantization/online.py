@@ -29,9 +29,13 @@ FORMATS = {
     "fp8": FP8_TENSOR, "fp8_per_tensor": FP8_TENSOR, "fp8_per_channel": FP8_CHANNEL, "fp8_per_block": FP8_BLOCK,
     "int8": INT8_CHANNEL, "w8a8": INT8_CHANNEL, "awq": AWQ, "gptq": GPTQ, "awq_marlin": AWQ, "gptq_marlin": GPTQ,
     "int4": integer(4, 128), "w4a16": integer(4, 128), "w8a16": integer(8, None),
+    "int8_per_channel_weight_only": integer(8, None),
     "nvfp4": NVFP4, "modelopt_fp4": NVFP4, "mxfp4": MXFP4, "mxfp8": MXFP8,
     "bitsandbytes": NF4, "nf4": NF4,
 }  # fmt: skip
+# Words for how a checkpoint was written. They say nothing that the checkpoint does not, and choose no format for one
+# that is not quantized.
+DECLARED = {"compressed_tensors", "auto_round", "inc", "modelopt", "modelopt_mixed", "quark", "torchao", "fbgemm_fp8"}
 LAYERS_ONLY = {"awq", "gptq", "awq_marlin", "gptq_marlin", "int4", "w4a16", "w8a16"}
 
 
@@ -46,6 +50,8 @@ def requantize(model: ModelSpec, name: str) -> ModelSpec:
         KvcalcError: an unknown scheme, or a checkpoint that is quantized otherwise.
     """
     key = name.lower().replace("-", "_")
+    if key in DECLARED:
+        return _declared(model, name)
     if key not in FORMATS:
         raise KvcalcError(
             f"unknown quantization {name[:40]!r}",
@@ -68,6 +74,13 @@ def requantize(model: ModelSpec, name: str) -> ModelSpec:
     why = f"the checkpoint is not quantized: as {form.name} the linears of its layers, not embedding, head and routers"
     taken = Assumption(name="quantization", value=key, why=why)
     return _otherwise(cover(model, Scheme(key, choose)), quantization=key, assumptions=(*model.assumptions, taken))
+
+
+def _declared(model: ModelSpec, name: str) -> ModelSpec:
+    if model.quantization is not None:
+        return model
+    hint = "name the checkpoint that is quantized, or a scheme to store this one in: fp8, nvfp4, awq"
+    raise KvcalcError(f"{model.name} declares no quantization for {name[:40]} to read", hint=hint)
 
 
 def redtype(model: ModelSpec, name: str) -> ModelSpec:

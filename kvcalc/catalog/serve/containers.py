@@ -41,7 +41,9 @@ def containers(text: str) -> list[Container]:
         documents = list(yaml.load_all(text, Loader=yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader))
     except (yaml.YAMLError, RecursionError) as error:
         first = str(error).splitlines()[0]
-        raise KvcalcError(f"--serve: not a command, and not YAML either: {first}", hint="quote it as one word") from None
+        raise KvcalcError(
+            f"--serve: not a command, and not YAML either: {first}", hint="quote it as one word"
+        ) from None
     return [found for document in documents for found in _within(document)]
 
 

@@ -11,10 +11,11 @@ from kvcalc.catalog.serve.variables import put_in
 from kvcalc.errors import KvcalcError
 
 # Options of `docker run` without a value; every other one takes one. (docker/cli, cli/command/container/opts.go)
-_DOCKER_SWITCHES = frozenset(
-    "-d --detach -i --interactive -t --tty -it -ti -dit -itd --rm --init --privileged --read-only -P --publish-all "
-    "--no-healthcheck --oom-kill-disable --sig-proxy --disable-content-trust -q --quiet".split()
-)
+_DOCKER_SWITCHES = {
+    *("-d", "--detach", "-i", "--interactive", "-t", "--tty", "-it", "-ti", "-dit", "-itd", "-q", "--quiet"),
+    *("--rm", "--init", "--privileged", "--read-only", "-P", "--publish-all", "--no-healthcheck", "--sig-proxy"),
+    *("--oom-kill-disable", "--disable-content-trust"),
+}
 _TAG = re.compile(r":v?(\d+\.\d+(?:\.\d+)?[\w.+-]*)$")
 _BUILD = re.compile(r":[a-z]+-(?:[a-z]+-)?b(\d{3,6})$")  # llama.cpp: server-cuda-b5000
 
@@ -84,10 +85,10 @@ def _in_words(words: Sequence[str], variables: dict[str, str], image: str | None
             if found:
                 return
     _collect(words, variables)
-    image, given = (image, list(words)) if image else _docker(words)
-    line = _of_image(image)
-    if image and line:
-        yield Call(line, "", tuple(put_in(one, variables) for one in given), dict(variables), _version(image))
+    image, behind = (image, list(words)) if image else _docker(words)
+    of_image = _of_image(image)
+    if of_image:
+        yield Call(of_image, "", tuple(put_in(one, variables) for one in behind), dict(variables), _version(image))
 
 
 def _starts(words: Sequence[str], program: Sequence[str]) -> bool:

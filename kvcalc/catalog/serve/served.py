@@ -236,7 +236,9 @@ def _one_test(sorting: _Sorting) -> None:
         largest = str(max(numbers)) if numbers else values[0]
         sorting.settings[name] = largest if name in bench or len(values) == 1 else values[0]
         tests *= len(values) if name not in ("bench.prompt", "bench.generated") else 1
-    runs = [value for name in ("bench.prompt", "bench.generated") for value in sorting.many.get(name, ()) if value != "0"]
+    runs = [
+        value for name in ("bench.prompt", "bench.generated") for value in sorting.many.get(name, ()) if value != "0"
+    ]
     tests *= max(1, len(runs))
     if tests > 1:
         taken = ", ".join(f"{sorting.typed[name]} {sorting.settings[name]}" for name in sorting.many)

@@ -40,8 +40,8 @@ def split(text: str) -> list[list[str]]:
 
     >>> split("TP=2 vllm serve m -tp $TP \\\\\\n  --port 8000  # web\\necho done")
     [['TP=2', 'vllm', 'serve', 'm', '-tp', '$TP', '--port', '8000'], ['echo', 'done']]
-    >>> split('llama-server.exe -m "C:\\\\models\\\\a.gguf" --mmproj C:\\\\models\\\\b.gguf --api-key <your-key>')[0][2:5]
-    ['C:\\\\models\\\\a.gguf', '--mmproj', 'C:\\\\models\\\\b.gguf']
+    >>> split('llama-server.exe -m "C:\\\\models\\\\a.gguf" --mmproj C:\\\\b.gguf --api-key <key>')[0][2:]
+    ['C:\\\\models\\\\a.gguf', '--mmproj', 'C:\\\\b.gguf', '--api-key', '<key>']
     """
     for ending in _LINE_ENDS:
         text = text.replace(ending, " ")
@@ -100,7 +100,7 @@ def _without_redirections(words: list[str]) -> list[str]:
         sign = word.lstrip("0123456789&")
         if skip:
             skip = False
-        elif sign.startswith((">", "<")) and not sign.endswith(">") or sign in (">", ">>", "<"):
+        elif (sign.startswith((">", "<")) and not sign.endswith(">")) or sign in (">", ">>", "<"):
             skip = sign in (">", ">>", "<", "<<")
         else:
             kept.append(word)
