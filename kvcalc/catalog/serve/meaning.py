@@ -142,8 +142,8 @@ def _expert_ranks(settings: dict[str, Value]) -> dict[str, Value]:
 
 
 def _drafts(shown: Mapping[str, Any]) -> dict[str, Value]:
-    """The fields of speculation: how many tokens, and who drafts them: a model, else a method of the model itself."""
-    count, drafter = shown.get("num_speculative_tokens"), shown.get("model") or shown.get("method")
+    """The fields of speculation: how many tokens, and the model that drafts them, if it is another one."""
+    count, drafter = shown.get("num_speculative_tokens"), shown.get("model")
     fields: dict[str, Value] = {} if count is None else {"num_speculative_tokens": str(count)}
     return fields | ({"draft": str(drafter)} if drafter else {})
 

@@ -125,7 +125,8 @@ def _take(sorting: _Sorting, given: Given, flag: Flag) -> None:
     if missing:
         _set(sorting, flag.setting, given.value, given.typed, missing)
         return
-    for name, value in settings_of(flag.setting, flag.reads, given.value, given.typed, given.path):
+    text = next((ours for ours, theirs in flag.words.items() if theirs == given.value), given.value)
+    for name, value in settings_of(flag.setting, flag.reads, text, given.typed, given.path):
         _set(sorting, name, value, given.typed, unresolved(value) if isinstance(value, str) else [])
 
 

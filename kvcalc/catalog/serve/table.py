@@ -20,6 +20,7 @@ class Flag(NamedTuple):
     arity: Arity
     use: Use
     setting: str = ""  # used: what it sets
+    words: Mapping[str, str] = {}  # used: kvcalc's word for a value → the engine's
     reads: str = ""  # used: how its value is written
     off: tuple[str, ...] = ()  # spellings that turn a switch off
     changes: str = ""  # not modelled: memory, the time of a step, which requests run
@@ -91,6 +92,7 @@ def _used(row: dict[str, Any]) -> Flag:
         arity=arity,
         use="used",
         setting=row["setting"],
+        words=row.get("words", {}),
         reads=row["reads"],
         off=tuple(row.get("off", ())),
         since=row.get("since"),
