@@ -9,22 +9,28 @@ _OPERATORS = ("&&", "||", ";;", ";", "|", "&", "\n")
 _PROMPTS = ("$", "%", ">", "❯", "PS>")
 
 
+class _Word(NamedTuple):
+    text: str
+    quoted: bool
+
+
 class _Reader:
     """Where the splitting stands in the text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.word: list[str] | None = None
-        self.words: list[str] = []
-        self.commands: list[list[str]] = []
+        self.quoted = False  # some of the word
+        self.words: list[_Word] = []
+        self.commands: list[list[_Word]] = []
 
     def add(self, piece: str) -> None:
         self.word = [*(self.word or []), piece]
 
     def end_word(self) -> None:
         if self.word is not None:
-            self.words.append("".join(self.word))
-            self.word = None
+            self.words.append(_Word("".join(self.word), self.quoted))
+            self.word, self.quoted = None, False
 
     def end_command(self) -> None:
         self.end_word()
@@ -49,7 +55,7 @@ def split(text: str) -> list[list[str]]:
     while reader.at < len(text):
         _step(reader, text[reader.at])
     reader.end_command()
-    return [plain for words in reader.commands if (plain := _without_prompt(_without_redirections(words)))]
+    return [plain for words in reader.commands if (plain := _plain(words))]
 
 
 def _step(reader: _Reader, letter: str) -> None:
@@ -84,6 +90,7 @@ def _quoted(reader: _Reader, quote: str) -> None:
     """To the closing quote; one that never comes leaves the rest as it is."""
     text, at = reader.text, reader.at + 1
     reader.add("")
+    reader.quoted = True
     while at < len(text) and text[at] != quote:
         if quote == '"' and text[at] == "\\" and text[at + 1 : at + 2] in ('"', "\\", "$", "`"):
             at += 1
@@ -92,23 +99,20 @@ def _quoted(reader: _Reader, quote: str) -> None:
     reader.at = at + 1
 
 
-def _without_redirections(words: list[str]) -> list[str]:
-    """`2>&1`, `> file` and `< file` are the shell's; `<your-key>` is somebody's placeholder."""
+def _plain(words: list[_Word]) -> list[str]:
+    """Without a prompt, `2>&1`, `> file` and `< file`, which are the shell's; `<your-key>` is a placeholder."""
     kept: list[str] = []
     skip = False
     for word in words:
-        sign = word.lstrip("0123456789&")
+        sign = "" if word.quoted else word.text.lstrip("0123456789&")
+        alone = sign in (">", ">>", "<", "<<")
         if skip:
             skip = False
-        elif (sign.startswith((">", "<")) and not sign.endswith(">")) or sign in (">", ">>", "<"):
-            skip = sign in (">", ">>", "<", "<<")
-        else:
-            kept.append(word)
+        elif alone or (sign.startswith((">", "<")) and not sign.endswith(">")):
+            skip = alone
+        elif kept or word.quoted or word.text not in _PROMPTS:
+            kept.append(word.text)
     return kept
-
-
-def _without_prompt(words: list[str]) -> list[str]:
-    return words[1:] if words and words[0] in _PROMPTS else words
 
 
 class Assignment(NamedTuple):
