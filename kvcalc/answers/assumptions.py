@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.catalog.prices import price_warning
 from kvcalc.counting.layout import leaves_node
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS
@@ -18,7 +17,7 @@ def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
         *_memory(deployed),
         *_prompt_tokens(deployed),
         *time_assumptions(deployed),
-        *_price(deployed),
+        *deployed.bill.assumptions,
     )
 
 
@@ -41,11 +40,8 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
 
 
 def price_warnings(deployed: Deployed) -> tuple[str, ...]:
-    """What to say of an old list price."""
-    if deployed.price is None or deployed.deployment.price_usd_per_hour is not None:
-        return ()
-    said = price_warning(deployed.price)
-    return () if said is None else (said,)
+    """What to say of an old price, of one that nobody knows, and of GPUs that are paid and idle."""
+    return deployed.bill.warnings
 
 
 def _memory(deployed: Deployed) -> Iterator[Assumption]:
@@ -63,11 +59,3 @@ def _prompt_tokens(deployed: Deployed) -> Iterator[Assumption]:
     served = asked.input_len is not None and asked.output_len is not None and deployed.engine.TIMED
     if served and not deployment.max_num_batched_tokens and not deployed.int_taken(name):
         yield Assumption(name=name, value=BATCHED_TOKENS, why="prompt tokens of one step: what servers usually take")
-
-
-def _price(deployed: Deployed) -> Iterator[Assumption]:
-    price = deployed.price
-    if price is not None and deployed.deployment.price_usd_per_hour is None:
-        low, high = price.low_usd_per_hour, price.high_usd_per_hour
-        why = f"USD per GPU-hour, {price.source}, {price.date}; from {low:.2f} to {high:.2f}"
-        yield Assumption(name="price", value=price.median_usd_per_hour, why=why)

@@ -3,10 +3,9 @@
 from functools import cached_property
 from typing import NamedTuple
 
-from kvcalc import clock
 from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.catalog.kernels import load_kernels
-from kvcalc.catalog.prices import price_of
+from kvcalc.catalog.prices import bill
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.layout import pipeline_stages
 from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes, memory_before_cache, rules
@@ -16,8 +15,9 @@ from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
-from kvcalc.specs.gpu import GpuSpec, Price
+from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.price import Bill, Price
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.price import Machine
 from kvcalc.timing.profile import profile_for
@@ -178,15 +178,14 @@ class Deployed:
         return Machine(self.gpu, load_kernels(self.gpu), profile, self.gpus_per_node)
 
     @cached_property
+    def bill(self) -> Bill:
+        """What the whole deployment costs an hour, and on what price."""
+        return bill(self.gpu, self.deployment)
+
+    @property
     def price(self) -> Price | None:
-        """What was given, else the dated list price; None: neither."""
-        given = self.deployment.price_usd_per_hour
-        if given is None:
-            return price_of(self.gpu)
-        today = clock.today().isoformat()
-        return Price(
-            low_usd_per_hour=given, median_usd_per_hour=given, high_usd_per_hour=given, date=today, source="--price"
-        )
+        """Of one GPU and hour: what was given, else the dated list price; None: neither."""
+        return self.bill.price
 
     @cached_property
     def gpus_per_node(self) -> int:

@@ -55,7 +55,7 @@ def _costs(deployed: Deployed, input_len: int, output_len: int, rate: float) -> 
     """USD per million output and input tokens: the hour is split by the time that prompts take of it."""
     if deployed.price is None:
         return None, None
-    usd, gpus = deployed.price.median_usd_per_hour, deployed.deployment.gpus
+    usd, gpus = deployed.price.median_usd_per_hour, deployed.bill.gpus
     input_rate = rate * input_len / output_len
     share = min(1.0, input_rate / _prompts_alone(deployed, input_len))
     output = usd_per_million_tokens(usd * (1 - share), gpus, rate)
@@ -67,7 +67,7 @@ def usd_per_million_input_tokens(deployed: Deployed, input_len: int) -> float | 
     if deployed.price is None:
         return None
     rate = _prompts_alone(deployed, input_len)
-    return usd_per_million_tokens(deployed.price.median_usd_per_hour, deployed.deployment.gpus, rate)
+    return usd_per_million_tokens(deployed.price.median_usd_per_hour, deployed.bill.gpus, rate)
 
 
 def _prompts_alone(deployed: Deployed, input_len: int) -> float:

@@ -84,7 +84,7 @@ def cost_of(deployed: Deployed, batch: Quantity, step_time_s: Quantity) -> Quant
     if price is None:
         return None
     speed = step.throughput(batch * deployment.data_parallel_size, step_time_s)
-    return usd_per_million_tokens(price.median_usd_per_hour, deployment.gpus, speed)
+    return usd_per_million_tokens(price.median_usd_per_hour, deployed.bill.gpus, speed)
 
 
 def step_time_of(deployed: Deployed, context: int, batch: Quantity) -> Quantity:

@@ -61,7 +61,7 @@ def _throughput(point: Point, at: str, step_time_s: float) -> list[Figure]:
         usd_per_million_tokens,
         name=f"USD per million output tokens at {at}",
         usd_per_gpu_hour=price.median_usd_per_hour,
-        gpus=point.deployed.deployment.gpus,
+        gpus=point.deployed.bill.gpus,
         tokens_per_s=speed.value or 0.0,
     )
     return [speed, cost]

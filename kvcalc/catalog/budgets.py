@@ -114,7 +114,7 @@ def _entry(table: dict[str, Any], shared: dict[str, Any], path: str, number: int
         shared = {name: value for name, value in shared.items() if name not in {"engine", *served.fields}}
         own |= {"serve": table["serve"]}
     limits = _limits(table.get("limit"), where)
-    if limits.max_usd_per_mtok is not None and "price_usd_per_hour" not in shared | own:
+    if limits.max_usd_per_mtok is not None and not {"price_usd_per_hour", "price_file"} & (shared | own).keys():
         raise KvcalcError(f"{where}: max-usd-per-mtok without a price", hint="add price = <USD per GPU-hour>")
     return Entry(name=name, model=model, gpu=table["gpu"], flags=shared | own, limits=limits, place=where)
 

@@ -34,7 +34,8 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     Case, spaces, hyphens and underscores do not matter, nor does the vendor's name or a product line in front: `5090`,
     `rtx_5090` and `NVIDIA GeForce RTX 5090` are one. A memory size and a count of cores may follow and must then be
     those of a board: `RTX 4090 24GB`, `M3 Max 64GB`. The bare name of a product with several boards (`H100`, `M3 Max`)
-    gives the usual one, with an assumption in the spec.
+    gives the usual one, with an assumption in the spec. A cloud's machine (`p5.48xlarge`) gives its accelerator with
+    the machine's node and network.
 
     Raises:
         KvcalcError: unknown or ambiguous name; unreadable or malformed file, with the field.
@@ -44,7 +45,10 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     """
     if _is_path(name_or_path):
         return gpu_from_toml(Path(name_or_path))
-    name, others = _meant(name_or_path)
+    meant = _meant(name_or_path)
+    if isinstance(meant, GpuSpec):
+        return meant
+    name, others = meant
     if not others:
         return _named(name)
     why = f"{name_or_path!r} may also be {_either(others)}; name the board to be sure"
@@ -57,7 +61,8 @@ def other_boards(name_or_path: str) -> tuple[GpuSpec, ...]:
     Raises:
         KvcalcError: unknown or ambiguous name.
     """
-    return () if _is_path(name_or_path) else tuple(map(_named, _meant(name_or_path).others))
+    meant = None if _is_path(name_or_path) else _meant(name_or_path)
+    return tuple(map(_named, meant.others)) if isinstance(meant, Meaning) else ()
 
 
 def spec_text(name_or_path: str) -> str:
@@ -119,14 +124,21 @@ def _is_path(text: str) -> bool:
     return "/" in text and Path(text).exists()  # else two names: H100/H200
 
 
-def _meant(text: str) -> Meaning:
-    """The spec that a text means, and which others it may have meant."""
+def _meant(text: str) -> Meaning | GpuSpec:
+    """The spec that a text means and which others it may have meant, or the spec in a cloud's machine."""
     if spellings.is_name(text):
         return Meaning(text)
-    found = spellings.meaning(text, _named)
+    found = _in_cloud(text) or spellings.meaning(text, _named)
     if found is None:
         raise KvcalcError(f"unknown GPU {text[:100]!r}", hint=_hint(text[:100]))
     return found
+
+
+def _in_cloud(text: str) -> GpuSpec | None:
+    from kvcalc.catalog.instances import find_instance, in_machine
+
+    found = find_instance(text[:100])
+    return None if found is None else in_machine(_named(found[0]), *found[1:])
 
 
 def _hint(text: str) -> str:

@@ -14,7 +14,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GB
 
-NOT_SPECS = {"aliases", "prices", "instances"}
+NOT_SPECS = {"aliases", "prices"}
 _NOISE = {
     "nvidia", "amd", "intel", "apple", "geforce", "radeon", "tesla", "instinct", "google", "cloud", "aws", "r", "tm",
     "class",

@@ -78,7 +78,11 @@ MEMORY = (
     _text("Memory", "swap_space_bytes", "--swap-space", "GIB", "CPU swap space, GiB per GPU."),
 )
 
-COST = (_text("Cost", "price_usd_per_hour", "--price", "USD", "Per GPU-hour. Default: the dated list price."),)
+COST = (
+    _text("Cost", "price_usd_per_hour", "--price", "USD", "Per GPU-hour. Default: the dated list price."),
+    _text("Cost", "price_file", "--price-file", "FILE", "A TOML of your prices, by GPU or machine."),
+    _text("Cost", "pricing", "--pricing", "KIND", "Of a cloud's machine: on-demand (default), spot, reserved."),
+)
 
 SERVE = (_text("Where", "serve", "--serve", "COMMAND", "Model and flags from a serving command: 'vllm serve ...'."),)
 

@@ -16,6 +16,7 @@ GpuArgument = Annotated[
 ]
 CATALOG = (
     Flag("match", ("--match",), "WORDS", "Only those with these words: 'amd desktop', 'hopper'.", "Choice"),
+    Flag("machines", ("--machines",), None, "The clouds' machines in place of the cards.", "Choice", kind="bool"),
     Flag("export", ("--export",), "GPU", "Its TOML file, to start an own spec from.", "Choice"),
 )
 
@@ -26,20 +27,25 @@ def command(flags: Flags, gpu: GpuArgument = None) -> None:
 
     \b
       kvcalc gpus --match 'nvidia laptop'
+      kvcalc gpus --machines --match 'aws h100'
       kvcalc gpus h100-sxm
       kvcalc gpus --export 'rtx 4090' -o my-card.toml
     """
-    match, export = flags.pop("match", ""), flags.pop("export", None)
-    if export and (gpu or match or flags.keys() - {"output"}):
+    match, export, machines = flags.pop("match", ""), flags.pop("export", None), flags.pop("machines", False)
+    if export and (gpu or match or machines or flags.keys() - {"output"}):
         raise KvcalcError("--export writes one TOML file", hint="give it a name and, at most, -o FILE")
-    if gpu and match:
-        raise KvcalcError("--match searches the list, and one GPU was named", hint="leave one of them out")
+    if gpu and (match or machines):
+        raise KvcalcError("--match and --machines are of the list, and one GPU was named", hint="leave one of them out")
     output = Output(flags)
     from kvcalc.answers.listing.gpus import export_gpu, list_gpus, show_gpu
     from kvcalc.render.pages import gpus as pages
 
     if export:
         output.write(export_gpu(export))
+    elif machines:
+        from kvcalc.answers.listing.machines import list_machines
+
+        output.emit(list_machines(match), "gpus", pages.machines_page, pages.machines_rows)
     elif gpu is None:
         output.emit(list_gpus(match=match), "gpus", pages.list_page, pages.list_rows)
     else:

@@ -24,7 +24,7 @@ RESULTS = {
     "compare": ("compare.CompareResult",),
     "check": ("check.CheckResult",),
     "models": ("models.ModelsResult", "models.ModelResult"),
-    "gpus": ("gpus.GpusResult", "gpus.GpuResult"),
+    "gpus": ("gpus.GpusResult", "gpus.GpuResult", "gpus.MachinesResult"),
     "diagnose": ("diagnose.DiagnoseResult",),
     "calibrate": ("calibrate.CalibrateResult",),
     "run": ("run.RunResult",),

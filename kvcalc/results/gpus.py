@@ -3,6 +3,8 @@
 from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen, Source
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.price import Instance as Instance
+from kvcalc.specs.price import MachinePrice as MachinePrice
 
 
 class GpuRow(Frozen):
@@ -49,7 +51,34 @@ class GpuResult(GpuSpec):
     other_boards: tuple[GpuRow, ...] = ()  # what the name that was asked for may mean too
     ridge_flop_per_byte: dict[str, float]  # by element type
     price_age_days: int | None = None
+    machine_price_age_days: dict[str, int] = {}  # of a cloud's machine, by how it is paid
 
 
 class GpuReport(Report):
     result: GpuResult
+
+
+class MachineRow(Frozen):
+    """A cloud's machine in the list. Prices are of the whole machine and hour; None: not known."""
+
+    name: str
+    seller: str
+    region: str | None
+    gpu: str
+    gpus: int
+    network_bandwidth_bytes_per_s: float | None
+    on_demand_usd_per_hour: float | None
+    spot_usd_per_hour: float | None
+    reserved_usd_per_hour: float | None
+    price_date: str | None  # of the on-demand price
+
+
+class MachinesResult(Frozen):
+    """The clouds' machines that were asked for, by seller."""
+
+    machines: tuple[MachineRow, ...]
+    left_out: int = 0  # machines that the search did not match, or that hold a part of a GPU
+
+
+class MachinesReport(Report):
+    result: MachinesResult

@@ -105,7 +105,9 @@ class SizeResult(Frozen):
     kv_pool_high_bytes_per_gpu: int | None = None
     bound: Bound | None
     estimate: Estimate | None
-    price: Price | None = None  # the median is what the costs are computed with
+    price: Price | None = None  # of one GPU; the median is what the costs are computed with
+    usd_per_hour: float | None = None  # the bill of the whole deployment, idle GPUs of its machines included
+    gpus_billed: int | None = None
     serving: Serving | None = None  # where --input-len and --output-len are given
     by_context: tuple[ContextRow, ...]
     ideal: IdealCapacity | None

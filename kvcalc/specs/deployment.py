@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from kvcalc.specs.base import Frozen
+from kvcalc.specs.price import Pricing
 from kvcalc.units import parse_bytes, parse_count, parse_gib, parse_number, parse_tokens
 
 
@@ -93,7 +94,9 @@ class Deployment(Layout):
     cpu_offload_bytes: Annotated[Bytes, gib("--cpu-offload-gb")] = 0
     swap_space_bytes: Annotated[Bytes, gib("--swap-space")] = 0
     gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None
-    price_usd_per_hour: Annotated[float | None, Field(gt=0, le=1e6), number("--price")] = None
+    price_usd_per_hour: Annotated[float | None, Field(gt=0, le=1e6), number("--price")] = None  # of one GPU
+    price_file: str | None = None
+    pricing: Pricing = "on-demand"  # how a cloud's machine is paid
 
     @property
     def state_dtype(self) -> str | None:

@@ -5,16 +5,16 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from kvcalc.specs.base import Assumption, Frozen, Positive, Source
-from kvcalc.specs.dates import PartialDate
 from kvcalc.specs.formats import ELEMENT_BITS
 from kvcalc.specs.kernels import Kernels
+from kvcalc.specs.price import Instance
+from kvcalc.specs.price import Price as Price
 
 # A peak that holds for every four-bit (six-, eight-bit) format is filed under the plain name.
 PEAK_FALLBACK = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp6": "fp6", "mxfp8": "fp8"}
 PEAK_NAMES = ELEMENT_BITS.keys() | PEAK_FALLBACK.keys()
 
 Rate = Annotated[float, Field(gt=0, le=1e24, allow_inf_nan=False)]
-Usd = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 
 
 class Link(Frozen):
@@ -37,17 +37,6 @@ class MemorySetting(Frozen):
 
 
 Segment = Literal["data-center", "workstation", "desktop", "laptop", "shared-memory"]
-
-
-class Price(Frozen):
-    """What an hour of one GPU costs, on demand."""
-
-    low_usd_per_hour: Usd
-    median_usd_per_hour: Usd
-    high_usd_per_hour: Usd
-    date: PartialDate
-    source: str
-    sellers: Positive = 1  # how many the range is over
 
 
 class GpuSpec(Frozen):
@@ -74,6 +63,7 @@ class GpuSpec(Frozen):
     tdp_w: Rate | None = None
     kernels: Kernels | None = None  # a user's own, measured; those of the catalog are in kernels/
     price: Price | None = None  # a user's own; the list prices of the catalog are in prices.toml
+    instance: Instance | None = None  # the cloud's machine that it was named by
     sources: dict[str, Source] = Field(default={})  # by field, "peak_flops.fp8" before "peak_flops"; "*" is the rest
     notes: tuple[str, ...] = ()  # conflicts between sources, and how they were settled
     assumptions: tuple[Assumption, ...] = ()  # which board a bare product name was taken for

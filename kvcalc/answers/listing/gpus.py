@@ -11,6 +11,7 @@ from kvcalc.formulas.matmul import ridge_point
 from kvcalc.results.base import Figure
 from kvcalc.results.gpus import GpuNumber, GpuReport, GpuResult, GpuRow, GpusReport, GpusResult
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.price import Instance
 
 # Fields that are one number, with the unit that the name leaves out.
 UNITS = {
@@ -86,6 +87,7 @@ def show_gpu(name: str, today: date | None = None) -> GpuReport:
         other_boards=tuple(map(_row, other_boards(name))),
         ridge_flop_per_byte={dtype: float(figure.value or 0) for dtype, figure in ridges.items()},
         price_age_days=None if price is None else price_age_days(price, today),
+        machine_price_age_days={} if gpu.instance is None else _ages(gpu.instance, today),
     )
     warning = None if price is None else price_warning(price, today)
     return GpuReport(
@@ -96,6 +98,10 @@ def show_gpu(name: str, today: date | None = None) -> GpuReport:
         sources=(*gpu.sources.values(), *price_sources(gpu).values()),
         warnings=() if warning is None else (warning,),
     )
+
+
+def _ages(machine: Instance, today: date | None) -> dict[str, int]:
+    return {kind: price_age_days(offer, today) for kind, offer in machine.prices.items()}
 
 
 def _row(gpu: GpuSpec) -> GpuRow:

@@ -215,7 +215,7 @@ def _assumed(deployed: Deployed, result: PrefillResult) -> tuple[Assumption, ...
 
 def _unpriced(deployed: Deployed) -> tuple[Assumption, ...]:
     """Nothing here costs money."""
-    return tuple(one for one in assumptions_of(deployed) if one.name != "price")
+    return tuple(one for one in assumptions_of(deployed) if one.name not in ("price", "idle GPUs"))
 
 
 def _too_long(deployed: Deployed, prompt: int) -> tuple[str, ...]:

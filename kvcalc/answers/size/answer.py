@@ -70,6 +70,8 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         bound=speed.bound() if speed else None,
         estimate=speed.estimate() if speed else None,
         price=deployed.price,
+        usd_per_hour=deployed.bill.usd_per_hour,
+        gpus_billed=deployed.bill.gpus,
         serving=_serving(deployed, point) if point.batch else None,
         by_context=_by_context(deployed),
         ideal=_ideal(deployed, point.context),
@@ -130,6 +132,7 @@ def _inputs(deployed: Deployed, context: int, batch: int | None) -> dict[str, ob
     return {
         "model": deployed.model.name,
         "gpu": deployed.gpu.name,
+        "machine": None if deployed.gpu.instance is None else deployed.gpu.instance.name,
         **given,
         "kv_cache_dtype": deployed.cache_dtype,
         "max_model_len": deployed.max_model_len,

@@ -205,7 +205,7 @@ def _usd(target: Deployed, tokens_per_s: float) -> float | None:
     price = target.price
     if price is None:
         return None
-    return usd_per_million_tokens(price.median_usd_per_hour, target.deployment.gpus, tokens_per_s)
+    return usd_per_million_tokens(price.median_usd_per_hour, target.bill.gpus, tokens_per_s)
 
 
 def _gamma_row(rounds: Rounds, batch: int, gamma: int) -> GammaRow:

@@ -2,8 +2,17 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Page, Table, Text, assumed
-from kvcalc.results.gpus import GpuNumber, GpuReport, GpuRow, GpusReport
+from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.results.gpus import (
+    GpuNumber,
+    GpuReport,
+    GpuRow,
+    GpusReport,
+    Instance,
+    MachinePrice,
+    MachineRow,
+    MachinesReport,
+)
 from kvcalc.units import format_bytes, format_decimal_bytes, format_gigabytes, format_tera, format_things
 
 COLUMNS = ("name", "memory", "bandwidth", "peak, dense", "ridge", "$/h")
@@ -61,10 +70,12 @@ def one_page(report: GpuReport) -> Page:
         Text(title="Sources", lines=tuple(f"[{i}] {source}" for i, source in enumerate(sources, start=1))),
         Text(title="Ridge points, FLOP/byte", lines=(ridges,)),
     ]
+    if gpu.instance is not None:
+        blocks.append(_machine(gpu.instance, gpu.machine_price_age_days))
     if gpu.price is not None:
         price = gpu.price
         span = f"{price.low_usd_per_hour:.2f} to {price.high_usd_per_hour:.2f}, median {price.median_usd_per_hour:.2f}"
-        blocks.append(Text(title="USD per hour", lines=(f"{span}; {price.source}, {price.date}",)))
+        blocks.append(Text(title="List price, USD per GPU-hour", lines=(f"{span}; {price.source}, {price.date}",)))
     if gpu.other_boards:
         rows = tuple(_row(board) for board in gpu.other_boards)
         blocks.append(Table(title="The name may also mean", columns=COLUMNS, rows=rows))
@@ -73,6 +84,59 @@ def one_page(report: GpuReport) -> Page:
     if gpu.aliases:
         blocks.append(Text(title="Also known as", lines=(", ".join(gpu.aliases),)))
     return Page(title=f"{gpu.title} ({gpu.name})", blocks=tuple(blocks), notes=assumed(report))
+
+
+def _machine(machine: Instance, ages: dict[str, int]) -> Facts:
+    """A cloud's machine and what it costs, by how it is paid."""
+    rows = [
+        ("GPUs", str(machine.gpus), machine.note or ""),
+        *((kind, f"{one.usd_per_hour:,.2f} USD/h", _offer(one, ages[kind])) for kind, one in machine.prices.items()),
+    ]
+    if machine.network_bandwidth_bytes_per_s is not None:
+        network = f"{format_decimal_bytes(machine.network_bandwidth_bytes_per_s)}/s"
+        rows.append(("network", network, "all its adapters together"))
+    if machine.host_memory_bytes is not None:
+        rows.append(("host memory", format_bytes(machine.host_memory_bytes), ""))
+    where = " ".join(part for part in (machine.seller, machine.region) if part)
+    return Facts(title=f"{machine.name}, {where}", rows=tuple(rows))
+
+
+def _offer(price: MachinePrice, age_days: int) -> str:
+    sure = "" if price.confidence == "high" else f", {price.confidence} confidence"
+    return f"{price.date}, {age_days} days ago{sure}; {price.source}"
+
+
+def machines_page(report: MachinesReport) -> Page:
+    """The clouds' machines in a line each, a table for every seller."""
+    machines, left_out = report.result.machines, report.result.left_out
+    sellers: dict[str, list[MachineRow]] = {}
+    for machine in machines:
+        sellers.setdefault(machine.seller, []).append(machine)
+    return Page(
+        title=f"{format_things(len(machines), 'machine')}" + (f" of {len(machines) + left_out}" if left_out else ""),
+        blocks=(
+            *(
+                Table(
+                    title=f"{seller}, USD per hour",
+                    columns=("name", "GPUs", "on demand", "spot", "reserved", "dated"),
+                    rows=tuple(_priced(row) for row in rows),
+                )
+                for seller, rows in sellers.items()
+            ),
+            Text(lines=("`--gpu NAME` takes one in every command; `kvcalc gpus NAME` shows its sources.",)),
+        ),
+    )
+
+
+def _priced(row: MachineRow) -> tuple[str, ...]:
+    prices = (row.on_demand_usd_per_hour, row.spot_usd_per_hour, row.reserved_usd_per_hour)
+    shown = ("–" if usd is None else f"{usd:,.2f}" for usd in prices)
+    return (row.name, f"{row.gpus} × {row.gpu}", *shown, row.price_date or "–")
+
+
+def machines_rows(report: MachinesReport) -> list[dict[str, Any]]:
+    """For CSV: one line a machine."""
+    return [dict(row) for row in report.result.machines]
 
 
 def _value(number: GpuNumber) -> str:
