@@ -57,6 +57,7 @@ ENGINE = (
         "--enable-prefix-caching/--no-enable-prefix-caching",
         "Default: the engine's; vLLM's is on, for models with states since 0.26.",
     ),
+    _switch("Engine", "offline", "--offline", "vLLM's LLM() instead of a server: it takes larger batches by default."),
     _switch("Engine", "enforce_eager", "--enforce-eager", "No CUDA graphs."),
     _text("Engine", "num_speculative_tokens", "--num-speculative-tokens", "N", "Draft tokens per step."),
     _text("Engine", "max_loras", "--max-loras", "N", "LoRA adapters in memory."),

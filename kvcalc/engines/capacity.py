@@ -51,6 +51,7 @@ class Pool(Frozen):
     unusable_blocks: int = 0
     held_back_blocks: int = 0  # left out when the engine checks at start-up that one sequence fits
     needs_padding: bool = True  # that check charges padded layers too
+    charged_block_bytes: int | None = None  # what the check takes a block for, where that is not its size
 
     def blocks(self, context: int) -> int:
         """Blocks of one sequence of `context` tokens."""
@@ -68,7 +69,7 @@ class Pool(Frozen):
     def needed_bytes(self, context: int) -> int:
         """What the check at start-up charges for one sequence of `context` tokens."""
         if self.needs_padding:
-            return self.blocks(context) * self.block_bytes
+            return self.blocks(context) * (self.charged_block_bytes or self.block_bytes)
         return sum(group.blocks(context) * group.block_bytes for group in self.groups)
 
     def fits(self, context: int) -> bool:

@@ -86,6 +86,7 @@ class Deployment(Layout):
     gpu_memory_utilization: Annotated[float | None, Field(gt=0, le=1), number("--gpu-memory-utilization")] = None
     enable_prefix_caching: bool | None = None
     enforce_eager: bool = False
+    offline: bool = False  # vLLM's `LLM` class instead of a server: other defaults
     num_speculative_tokens: Annotated[int, Field(ge=0, le=64), count("--num-speculative-tokens")] = 0
     max_loras: Annotated[int, Field(ge=0, le=1024), count("--max-loras")] = 0
     max_lora_rank: Annotated[int, Field(ge=1, le=4096), count("--max-lora-rank")] = 16

@@ -152,10 +152,14 @@ def _memory(deployed: Deployed) -> tuple[MemoryTerm, ...]:
     ]
     if budget.lora.high:
         terms.append(_ranged("LoRA adapters", budget.lora, ""))
+    if budget.drafts.high:
+        terms.append(_ranged("draft", budget.drafts, "weights"))
     if budget.given_overhead is not None:
         return (*terms, _ranged("overhead", budget.given_overhead, "given"))
     if budget.reserve.high:
         terms.append(_ranged("reserve", budget.reserve, "for activations and graphs"))
+    if budget.workspace.high:
+        terms.append(_ranged("workspace", budget.workspace, "kept by attention and kernels"))
     if budget.non_torch.high:
         terms.append(_ranged("outside PyTorch", budget.non_torch, ""))
     if budget.activation is not None:

@@ -1,9 +1,20 @@
 """The few dimensions of a model that the profile run's memory depends on."""
 
+from kvcalc.counting.weights import stored_bytes
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES, ELEMENT_BITS
-from kvcalc.specs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, Recurrent
+from kvcalc.specs.model import (
+    CompressedAttention,
+    DenseMlp,
+    LatentAttention,
+    LayerGroup,
+    ModelSpec,
+    MoeMlp,
+    Recurrent,
+)
+
+PACKED = ("fp8", "fp8_e4m3", "fp8_ds_mla")
 
 
 class Encoder(Frozen):
@@ -13,6 +24,24 @@ class Encoder(Frozen):
     width: int
     gated: bool
     largest_item_tokens: int
+
+
+class Latents(Frozen):
+    """Latent attention, as far as workspaces beside it depend on it."""
+
+    query_heads: int
+    rank: int
+    rope: int
+    indexed: bool = False  # an indexer chooses what is read
+
+
+class Compressed(Frozen):
+    """Compressed attention, likewise."""
+
+    head_dim: int
+    window: int
+    ratio: int  # the smallest: it keeps the most vectors
+    indexed: bool = False
 
 
 class ProfileShape(Frozen):
@@ -31,9 +60,16 @@ class ProfileShape(Frozen):
     hybrid: bool = False  # has recurrent layers
     images: bool = False  # the profile run encodes an image
     encoder: Encoder | None = None
-    latent: bool = False  # multi-head latent attention
+    latents: Latents | None = None  # multi-head latent attention
+    compressed: Compressed | None = None
+    packed_cache: bool = False  # latents are cached in fp8 with their scales beside them
+    scaled_dense_bytes: int = 0  # of dense weights in fp8, scaled in blocks: on one rank
     tower_layers: int = 0  # of the vision tower
     tower_hidden: int = 0
+
+    @property
+    def latent(self) -> bool:
+        return self.latents is not None
 
     @property
     def moe(self) -> bool:
@@ -64,10 +100,50 @@ def profile_shape(model: ModelSpec, deployment: Deployment) -> ProfileShape:
         hybrid=any(_recurrent(group) for group in model.groups),
         images=any(tower.kind == "vision" for tower in model.towers),
         encoder=_encoder(model),
-        latent=any(isinstance(mixer, LatentAttention) for group in model.groups for mixer in group.mixers),
+        latents=_latents(model),
+        compressed=_compressed(model),
+        packed_cache=deployment.kv_cache_dtype in PACKED or _says_fp8(model, deployment),
+        scaled_dense_bytes=_scaled_dense_bytes(model, deployment),
         tower_layers=max((tower.layers for tower in model.towers if tower.kind == "vision"), default=0),
         tower_hidden=max((tower.hidden or 0 for tower in model.towers if tower.kind == "vision"), default=0),
     )
+
+
+def _latents(model: ModelSpec) -> Latents | None:
+    found = [mixer for group in model.groups for mixer in group.mixers if isinstance(mixer, LatentAttention)]
+    if not found:
+        return None
+    indexed = any(mixer.indexer is not None for mixer in found)
+    heads = max(mixer.query_heads for mixer in found)
+    return Latents(query_heads=heads, rank=found[0].kv_lora_rank, rope=found[0].rope_head_dim, indexed=indexed)
+
+
+def _compressed(model: ModelSpec) -> Compressed | None:
+    found = [mixer for group in model.groups for mixer in group.mixers if isinstance(mixer, CompressedAttention)]
+    if not found:
+        return None
+    return Compressed(
+        head_dim=found[0].head_dim,
+        window=max(mixer.window for mixer in found),
+        ratio=min((mixer.ratio for mixer in found if mixer.ratio), default=1),
+        indexed=any(mixer.indexer is not None for mixer in found),
+    )
+
+
+def _says_fp8(model: ModelSpec, deployment: Deployment) -> bool:
+    return deployment.kv_cache_dtype == "auto" and (model.kv_cache_dtype or "").startswith("fp8")
+
+
+def _scaled_dense_bytes(model: ModelSpec, deployment: Deployment) -> int:
+    """fp8 matrices scaled in blocks that every token multiplies: their activations are quantized beside them."""
+    ranks = deployment.tensor_parallel_size * deployment.pipeline_parallel_size
+    held = (
+        group.count * stored_bytes(tensor)
+        for group in model.groups
+        for tensor in group.tensors
+        if tensor.format.block is not None and tensor.category != "experts"
+    )
+    return sum(held) // ranks
 
 
 def _recurrent(group: LayerGroup) -> bool:

@@ -4,8 +4,9 @@ from kvcalc.engines.memory.budget import Activation, ByteRange
 from kvcalc.engines.memory.data import constants
 from kvcalc.engines.memory.shape import Encoder, ProfileShape
 from kvcalc.engines.memory.start import Start
-from kvcalc.engines.versions import since
+from kvcalc.engines.versions import row_for, since
 from kvcalc.engines.vllm.settings import VllmSettings
+from kvcalc.engines.vllm.workspace import index_logits_bytes, reserved_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
@@ -30,6 +31,7 @@ def activation_peak(start: Start, settings: VllmSettings) -> Activation:
     c = data["v1_bytes_per_token"] if settings.runner == "V1" else 0
     held = tokens * c + (data["images"] * GIB if images else 0)
     kept, passing = _expert_workspace(shape, deployment, settings)
+    kept = max(0.0, kept - reserved_bytes(start, settings))  # one workspace serves both
 
     low, value, high = _sampler_copies(shape, settings)
     logits = settings.sequences * shape.padded_vocab * 4
@@ -39,6 +41,7 @@ def activation_peak(start: Start, settings: VllmSettings) -> Activation:
     dense = per_width * shape.dense_width / tp
     sparse = per_width * shape.shared_width / tp
     widest = max(tokens * b * dense, tokens * b * sparse + passing)
+    widest += index_logits_bytes(start, settings)
     forward = widest + tokens * b * data["forward_hidden"] * h + held + kept + hand_over
     encoder = _encoder_pass(shape.encoder, tokens, h, b) if shape.encoder and images else 0.0
 
@@ -48,7 +51,7 @@ def activation_peak(start: Start, settings: VllmSettings) -> Activation:
     above = data["above_other"] if shape.moe or images or not _like_the_evidence(start.gpu) else data["above"]
     below = data["below_images"] if images else data["below"]
     if since(settings.version, "0.27"):
-        above = below = data["above_untested"]
+        above, below = data["above_untested"], data["below_untested"]
     return Activation(
         sampler=int(value * logits + beside) if last_stage else 0,
         forward=int(forward),
@@ -89,10 +92,19 @@ def _expert_workspace(shape: ProfileShape, deployment: Deployment, settings: Vll
         return 0.0, 0.0
     tp = 1 if deployment.enable_expert_parallel else deployment.tensor_parallel_size
     width, hidden = shape.expert_width / tp, shape.hidden
-    rows = settings.batched_tokens * shape.top_k * shape.element_bytes
+    tokens = _gathered_tokens(deployment, settings)
+    rows = tokens * shape.top_k * shape.element_bytes
+    gathered = (tokens - settings.batched_tokens) * hidden * shape.element_bytes
     if not shape.quantized and settings.runner == "V1" and since(settings.version, "0.17"):
-        return rows * (max(width, hidden) + max(2 * width, hidden)), 0.0
-    return 0.0, rows * (3 * width + hidden)
+        return rows * (max(width, hidden) + max(2 * width, hidden)) + gathered, 0.0
+    return 0.0, rows * (3 * width + hidden) + gathered
+
+
+def _gathered_tokens(deployment: Deployment, settings: VllmSettings) -> int:
+    """Tokens that pass through one rank's experts: those of all replicas that share them, in chunks."""
+    tokens = settings.batched_tokens * deployment.data_parallel_size
+    chunk = int(row_for(constants("vllm")["experts_chunk"], settings.version)["value"])
+    return max(settings.batched_tokens, min(tokens, chunk) if chunk else tokens)
 
 
 def _like_the_evidence(gpu: GpuSpec) -> bool:

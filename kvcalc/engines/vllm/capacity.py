@@ -2,7 +2,7 @@
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.pages.dtypes import engine_dtype
-from kvcalc.engines.vllm.compressed import compressed_pages, packed
+from kvcalc.engines.vllm.compressed import block_bytes, compressed_pages, dealt
 from kvcalc.engines.vllm.dtypes import cache_dtype
 from kvcalc.engines.vllm.groups import Layer, LayerGroup, grouped
 from kvcalc.engines.vllm.hybrid import block_of, state_bytes, state_page
@@ -22,30 +22,27 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     rules = planning_of(deployment.engine_version)
     layers = model_layers(model, deployment, rules)
     compressed = any(isinstance(mixer, CompressedAttention) for group in model.groups for mixer in group.mixers)
-    groups = packed(layers) if compressed else grouped(layers, rules.widest_group)
+    layout = rules.compressed_layout if compressed else "packed"
+    groups = dealt(layers, layout) if compressed else grouped(layers, rules.widest_group)
     hybrid = any(page.kind != "state" for _, page in layers)
     drafts = frozenset(index for index, _ in layers).difference(*stages)
     stages = [*stages[:-1], stages[-1] | drafts]  # draft layers are on the last stage
     # The stage whose part of a block is the largest has the fewest blocks; of equals the one that grows the most.
-    fullest = max(stages, key=lambda stage: (_block_bytes(groups, stage), _growing_bytes(groups, stage)))
-    block_bytes = _block_bytes(groups, fullest)
+    fullest = max(stages, key=lambda stage: (_block_bytes(groups, stage, layout), _growing_bytes(groups, stage)))
+    size = _block_bytes(groups, fullest, layout)
     pool = Pool(
-        num_blocks=pool_bytes // block_bytes if block_bytes else 0,
-        block_bytes=block_bytes,
+        num_blocks=pool_bytes // size if size else 0,
+        block_bytes=size,
         groups=tuple(_taken(group, fullest, deployment, rules, hybrid) for group in groups),
         unusable_blocks=1,
         held_back_blocks=1 if rules.holds_null_block else 0,
         needs_padding=rules.needs_padding,
+        charged_block_bytes=_block_bytes(groups, fullest, "tuples") if compressed and rules.charges_tuples else None,
     )
-    checked = None
-    if rules.charges_all_stages and len(stages) > 1 and groups:
-        whole = frozenset[int]().union(*stages)
-        size = _block_bytes(groups, whole)
-        checked = replace(pool, num_blocks=pool_bytes // size, block_bytes=size)
     length = length_of(model, deployment)
     return Capacity(
         pools=(pool,) if groups else (),
-        checked=checked,
+        checked=_checked(pool, pool_bytes, groups, stages) if rules.charges_all_stages else None,
         pool_bytes=pool_bytes,
         kv_cache_size_tokens=printed_tokens(pool, length, rules),
         max_model_len=length,
@@ -98,8 +95,17 @@ def _as_planned(mixer: Mixer, rules: Planning) -> Mixer:
     return mixer
 
 
-def _block_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
-    return max((sum(page.page_bytes for index, page in group if index in stage) for group in groups), default=0)
+def _checked(pool: Pool, given: int, groups: list[LayerGroup], stages: list[frozenset[int]]) -> Pool | None:
+    """The pool as if one stage held the layers of all."""
+    if len(stages) == 1 or not groups:
+        return None
+    size = _block_bytes(groups, frozenset[int]().union(*stages))
+    return replace(pool, num_blocks=given // size, block_bytes=size)
+
+
+def _block_bytes(groups: list[LayerGroup], stage: frozenset[int], layout: str = "packed") -> int:
+    held = [tuple(layer for layer in group if layer[0] in stage) for group in groups]
+    return block_bytes([group for group in held if group], layout)
 
 
 def _growing_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:

@@ -1,15 +1,24 @@
 """Compressed attention (DeepSeek-V4): five kinds of pages, packed side by side into one block.
 
 vllm/models/deepseek_v4/attention.py and compressor.py, v1/attention/backends/mla/sparse_swa.py,
-v1/core/kv_cache_planning.py (`_get_packed_kv_cache_groups`, `_approximate_gcd`), 0.33.
+v1/core/kv_cache_planning.py (`_get_packed_kv_cache_groups`, `_approximate_gcd`), 0.33; v1/core/kv_cache_utils.py
+(`_get_kv_cache_groups_uniform_groups`, `_get_kv_cache_config_deepseek_v4`, `_max_memory_usage_bytes_from_groups`),
+0.22.1 to 0.28.0.
+
+How a block is laid out changed twice:
+    tuples   a slot for every size of page, as often as the longest group repeats it
+    buckets  for every size of page, as many slots as the group that has the most of them
+    packed   each group's pages one behind the other; the longest group is the block
+Before `packed` a window's page was padded to the next size that the unbounded layers have.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kvcalc.counting.cache import element_bytes
 from kvcalc.engines.vllm.groups import Layer, LayerGroup
-from kvcalc.engines.vllm.pages import Page, index_bytes
+from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, index_bytes
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import CompressedAttention
 
 BLOCK = 256  # tokens of a page of compressed vectors
@@ -18,6 +27,8 @@ STATE_BLOCK = {4: 4, 128: 8}  # tokens of a page of compressor state, so that it
 SHORT_RATIO = 4  # whose windows overlap: two states of twice the width
 PACKED_ALIGNMENT, PLAIN_ALIGNMENT = 576, 512
 SCALE_BYTES = 8
+
+Classes = Mapping[tuple[object, ...], Sequence[Layer]]
 
 
 def compressed_pages(mixer: CompressedAttention, cache_dtype: str) -> list[Page]:
@@ -55,15 +66,54 @@ def _state(width: int, ratio: int, align: int) -> Page:
     return _page("sliding_latent", 2 * overlap * width * 4, block, align, window=overlap * ratio)
 
 
-def packed(layers: Sequence[Layer]) -> list[LayerGroup]:
-    """Classes of pages that need the same blocks; a class whose sizes repeat evenly is dealt into groups.
-
-    The class that mixes sizes evenly sets how often a pattern repeats in a group; larger classes are cut towards it.
-    """
+def dealt(layers: Sequence[Layer], layout: str) -> list[LayerGroup]:
+    """Classes of pages that need the same blocks; a class whose sizes repeat evenly is dealt into groups."""
     classes: dict[tuple[object, ...], list[Layer]] = {}
-    for index, page in layers:
+    for index, page in layers if layout == "packed" else _padded(layers):
         classes.setdefault(page.class_of, []).append((index, page))
-    counts = {key: Counter(page.page_bytes for _, page in members) for key, members in classes.items()}
+    return _packed(classes) if layout == "packed" else _tuples(classes)
+
+
+def _padded(layers: Sequence[Layer]) -> list[Layer]:
+    """A window's page is as large as the next page of the layers that grow without end."""
+    sizes = sorted({page.page_bytes for _, page in layers if page.kind in GROWS_WITHOUT_END})
+
+    def widened(page: Page) -> Page:
+        size = next((size for size in sizes if size >= page.page_bytes), page.page_bytes)
+        return page if page.kind in GROWS_WITHOUT_END else replace(page, page_bytes=size)
+
+    return [(index, widened(page)) for index, page in layers]
+
+
+def _tuples(classes: Classes) -> list[LayerGroup]:
+    """The unbounded layers are one group; windows are cut into groups that repeat about as often."""
+    repeats = {key: max(_sizes(members).values()) for key, members in classes.items()}
+    full = [key for key, members in classes.items() if members[0][1].kind in GROWS_WITHOUT_END]
+    number = least_padding(list(repeats.values()), max((repeats[key] for key in full), default=1))
+    found: list[LayerGroup] = []
+    for key, members in classes.items():
+        found.extend(_dealt(members, 1 if key in full else -(-repeats[key] // number)))
+    return found
+
+
+def block_bytes(groups: Sequence[LayerGroup], layout: str) -> int:
+    """Bytes of one block of the pool that these groups share."""
+    if layout == "packed":
+        return max((sum(page.page_bytes for _, page in group) for group in groups), default=0)
+    counts = [_sizes(group) for group in groups]
+    sizes = set().union(*counts)
+    if layout == "buckets":
+        return sum(size * max(count[size] for count in counts) for size in sizes)
+    return sum(sizes) * max((max(count.values()) for count in counts if count), default=0)
+
+
+def _sizes(members: Sequence[Layer]) -> Counter[int]:
+    return Counter(page.page_bytes for _, page in members)
+
+
+def _packed(classes: Classes) -> list[LayerGroup]:
+    """The class that mixes sizes evenly sets how often a pattern repeats in a group; larger ones are cut towards it."""
+    counts = {key: _sizes(members) for key, members in classes.items()}
     even = {key: max(sizes.values()) for key, sizes in counts.items() if len(set(sizes.values())) == 1}
     least = max((repeats for key, repeats in even.items() if len(counts[key]) > 1), default=0)
     repeats = least_padding(list(even.values()), least) if least else None
@@ -74,7 +124,7 @@ def packed(layers: Sequence[Layer]) -> list[LayerGroup]:
     return found
 
 
-def _dealt(members: list[Layer], number: int) -> list[LayerGroup]:
+def _dealt(members: Sequence[Layer], number: int) -> list[LayerGroup]:
     by_size: dict[int, list[Layer]] = {}
     for layer in members:
         by_size.setdefault(layer[1].page_bytes, []).append(layer)

@@ -12,6 +12,7 @@ from kvcalc.engines.vllm.activation import activation_peak
 from kvcalc.engines.vllm.graphs import graph_memory
 from kvcalc.engines.vllm.network import initial_use, non_torch
 from kvcalc.engines.vllm.settings import VllmSettings, vllm_settings
+from kvcalc.engines.vllm.workspace import workspace
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
 
@@ -30,11 +31,12 @@ def budget(start: Start) -> MemoryBudget:
         requested=requested,
         weights=start.weights_bytes,
         lora=start.lora,
-        non_torch=non_torch(gpu, deployment, settings),
+        non_torch=non_torch(gpu, deployment, settings, start.shape.moe),
+        workspace=workspace(start, settings),
         activation=activation_peak(start, settings),
         graphs=graphs,
         graphs_charged=charged,
-        initial_use=initial_use(deployment),
+        initial_use=initial_use(gpu, deployment, start.shape.moe),
         pool=None,
         assumptions=notes,
     )

@@ -12,19 +12,34 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
 
 
-def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings) -> ByteRange:
+def communicating(deployment: Deployment, moe: bool) -> int:
+    """Ranks that share layers: replicas too, where they share the experts.
+
+    Source: FusedMoEParallelConfig.make in vllm/model_executor/layers/fused_moe/config.py
+    """
+    return deployment.tensor_parallel_size * (deployment.data_parallel_size if moe else 1)
+
+
+def _group(gpu: GpuSpec, deployment: Deployment, ranks: int) -> str:
+    if ranks > 1:
+        return interconnect(gpu)
+    if deployment.pipeline_parallel_size > 1:
+        return "pipeline"
+    return {"pcie": "one_pcie", "amd": "one_amd"}.get(interconnect(gpu), "one")
+
+
+def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings, moe: bool) -> ByteRange:
     """What the budget loses to it, by the way the ranks are connected and the version."""
     rows: list[dict[str, Any]] = constants("vllm")["non_torch"]
-    ranks = deployment.tensor_parallel_size
-    alone = "pipeline" if deployment.pipeline_parallel_size > 1 else "one"
-    group = alone if ranks == 1 else interconnect(gpu)
-    row = row_for(rows, settings.version, group=group)
+    ranks = communicating(deployment, moe)
+    row = row_for(rows, settings.version, group=_group(gpu, deployment, ranks))
+    more = row["high"] - row["value"] if ranks > 1 else 0
     value = row["value"] + row.get("per_doubling", 0) * max(0, ranks.bit_length() - 2)
-    return ByteRange(low=int(row["low"] * GIB), value=int(value * GIB), high=int(max(row["high"], value) * GIB))
+    return ByteRange(low=int(row["low"] * GIB), value=int(value * GIB), high=int(max(row["high"], value + more) * GIB))
 
 
-def initial_use(deployment: Deployment) -> ByteRange:
+def initial_use(gpu: GpuSpec, deployment: Deployment, moe: bool) -> ByteRange:
     """On the card before the engine's first measurement: outside its budget, but not outside the card."""
     data = constants("vllm")["initial_use"]
-    alone = deployment.tensor_parallel_size * deployment.pipeline_parallel_size == 1
-    return gib_range(data["one" if alone else "more"])
+    alone = communicating(deployment, moe) * deployment.pipeline_parallel_size == 1
+    return gib_range(data["one" if alone else interconnect(gpu)])

@@ -33,6 +33,8 @@ class Planning(Frozen):
     holds_null_block: bool = False  # the check at start-up leaves out the block that is never given
     sparse_latent_is_fp8: bool = False  # `auto` means fp8 where an indexer chooses what to read
     aligns_state: bool = False  # prefix caching keeps a second state page for each sequence
+    compressed_layout: str = "tuples"  # how a block of compressed attention's pages is laid out: tuples|buckets|packed
+    charges_tuples: bool = True  # the check at start-up charges it as `tuples`, however it is laid out
     caches_hybrid_prefixes: bool = False  # prefix caching is on by default where layers have states
 
 
@@ -46,8 +48,10 @@ CHANGES: tuple[tuple[str, dict[str, object]], ...] = (
     ("0.17", {"charges_all_stages": False}),
     ("0.18", {"widest_group": Fraction(3, 2)}),
     ("0.21", {"reports_concurrency": True}),
+    ("0.24", {"compressed_layout": "buckets"}),
     ("0.26", {"reserves_batches": True, "caches_hybrid_prefixes": True}),
-    ("0.29", {"holds_null_block": True}),
+    ("0.28", {"compressed_layout": "packed"}),
+    ("0.29", {"holds_null_block": True, "charges_tuples": False}),
 )
 
 

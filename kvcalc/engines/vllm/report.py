@@ -1,5 +1,7 @@
 """What vLLM prints of its pool, by version, and in words what it adds to the mathematics."""
 
+from fractions import Fraction
+
 from kvcalc.engines.capacity import Pool
 from kvcalc.engines.vllm.planning import Planning, in_flight_tokens
 from kvcalc.specs.deployment import Deployment
@@ -9,9 +11,21 @@ def printed_tokens(pool: Pool, length: int | None, rules: Planning) -> int | Non
     """ "GPU KV cache size": of models with unlike layers, neither rule is the pool over the bytes of a token."""
     sizes = [group.block_size for group in pool.groups if group.block_size]
     if rules.reports_concurrency:
-        sequences = pool.concurrency(length) if length else None
+        sequences = _concurrency(pool, length, rules) if length else None
         return None if sequences is None or length is None else int(sequences * length)
     return pool.num_blocks // len(pool.groups) * min(sizes) if sizes else None
+
+
+def _concurrency(pool: Pool, length: int, rules: Planning) -> Fraction | None:
+    """Compressed attention before `packed`: bytes of all groups over those of the first group's block.
+
+    get_max_concurrency_for_kv_cache_config in vllm/v1/core/kv_cache_utils.py, 0.22.1 to 0.26.0.
+    """
+    if pool.charged_block_bytes is None or rules.compressed_layout == "packed":
+        return pool.concurrency(length)
+    first = next(group.block_bytes for group in pool.groups if group.window is None)
+    blocks = -(-sum(group.blocks(length) * group.block_bytes for group in pool.groups) // first)
+    return Fraction(pool.num_blocks, blocks)
 
 
 def rule_in_words(rules: Planning) -> str:

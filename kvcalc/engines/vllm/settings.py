@@ -79,7 +79,8 @@ def _below(capability: str | None, least: float) -> bool:
 def _limits(start: Start, version: Version, runner: Runner, assumed: list[Assumption]) -> tuple[int, int, bool]:
     """max_num_batched_tokens and max_num_seqs, and whether both were given."""
     tokens, sequences = start.deployment.max_num_batched_tokens, start.deployment.max_num_seqs
-    length, offline = start.max_model_len or 2**20, start.observed.offline
+    length = start.max_model_len or 2**20
+    offline = start.deployment.offline or start.observed.offline
     use = "an offline LLM" if offline else "a server"
     if runner == "V0":
         default_tokens, default_sequences = (max(length, 2048) if length <= 32768 else 2048), 256

@@ -6,9 +6,10 @@ from kvcalc.engines.memory.data import constants
 from kvcalc.engines.memory.loading import loaded_on_ranks
 from kvcalc.engines.memory.weight_blocks import Divides, check_weight_blocks
 from kvcalc.engines.versions import row_for, since, version_or
+from kvcalc.engines.vllm.planning import planning_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.model import LatentAttention, ModelSpec
 
 EXPERTS_REFINED_SINCE = "0.29"  # a scale for each smaller block, where 32 and more divide what is left
 
@@ -27,7 +28,27 @@ def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) 
     """
     check_layout(model, deployment.layout)
     check(model, deployment)
-    return loaded_on_ranks(model, deployment, expert_kernels(deployment, gpu))
+    return loaded_on_ranks(model, deployment, expert_kernels(deployment, gpu)) + absorbed_bytes(model, deployment)
+
+
+def absorbed_bytes(model: ModelSpec, deployment: Deployment) -> int:
+    """Up-projections of latents, held twice: as loaded, and turned for the queries and outputs that absorb them.
+
+    Formula: layers * heads / tp * rank * (nope + v) * 2
+    Unit: bytes on the fullest stage
+    Source: process_weights_after_loading (W_UK_T, W_UV) in
+    vllm/model_executor/layers/attention/mla_attention.py, 0.28.0; latents are absorbed since 0.7.1
+    """
+    if planning_of(deployment.engine_version).expanded_head is not None:
+        return 0
+    tp = deployment.tensor_parallel_size
+    found = sum(
+        group.count * -(-mixer.query_heads // tp) * mixer.kv_lora_rank * (mixer.nope_head_dim + mixer.v_head_dim) * 2
+        for group in model.groups
+        for mixer in group.mixers
+        if isinstance(mixer, LatentAttention)
+    )
+    return -(-found // deployment.pipeline_parallel_size)
 
 
 def expert_kernels(deployment: Deployment, gpu: GpuSpec | None) -> tuple[ExpertKernels, ...]:

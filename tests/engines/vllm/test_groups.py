@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.engines.vllm.compressed import least_padding, packed
+from kvcalc.engines.vllm.compressed import dealt, least_padding
 from kvcalc.engines.vllm.groups import grouped, split, unify
 from kvcalc.engines.vllm.pages import Page
 
@@ -62,12 +62,13 @@ def test_every_layer_is_in_one_group_and_none_is_wider_than_the_rule(counts: lis
 def test_packed_pages() -> None:
     # DeepSeek-V4-Flash: 43 windows, 21 layers of ratio 4 with an index, 20 of ratio 128; the planner's groups
     assert least_padding([43, 21, 20], 21) == 22
-    found = packed(
+    found = dealt(
         layers(
             pages("latent", 21, 37440, 256), pages("index", 21, 8640, 256), pages("latent", 20, 1728, 256),
             pages("sliding_latent", 43, 37440, 64, 128),
             pages("sliding_latent", 21, 32832, 4, 8), pages("sliding_latent", 21, 8640, 4, 8),
             pages("sliding_latent", 20, 32832, 8, 128),
-        )
+        ),
+        "packed",
     )  # fmt: skip
     assert sorted(len(group) for group in found) == [20, 21, 22, 42, 62]
