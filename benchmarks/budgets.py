@@ -18,6 +18,7 @@ from kvcalc.engines.memory.start import Observed, Start
 from kvcalc.engines.versions import parse_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -147,7 +148,8 @@ def deployment_of(case: Case) -> Deployment:
     utilization = case.get("util") or case.get("mem_fraction_static") or case.get("free_gpu_memory_fraction")
     if utilization is None and case["engine"] == "vllm":
         _need(case, "util")
-    return Deployment.model_validate(
+    return checked(
+        Deployment,
         {
             "engine": ENGINES[case["engine"]],
             "engine_version": version[0].rstrip(".") if version else None,
@@ -160,14 +162,14 @@ def deployment_of(case: Case) -> Deployment:
             "max_num_seqs": case.get("max_num_seqs"),
             "max_num_batched_tokens": case.get("max_num_batched_tokens") or case.get("chunked_prefill_size"),
             "enforce_eager": bool(case.get("enforce_eager")),
-        }
+        },
     )
 
 
 def observed_of(case: Case) -> Observed:
     """What the log printed beside the flags."""
     samplers = {"native": "native", "flashinfer": "fused", "triton": "fused"}
-    return Observed.model_validate({"runner": case.get("runner"), "sampler": samplers.get(case.get("sampler", ""))})
+    return checked(Observed, {"runner": case.get("runner"), "sampler": samplers.get(case.get("sampler", ""))})
 
 
 def shape_of(case: Case, model: ModelSpec | None, deployment: Deployment) -> ProfileShape:

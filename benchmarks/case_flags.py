@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 
 Case = dict[str, Any]
@@ -69,7 +70,8 @@ def deployment_of(case: Case) -> Deployment:
     """The case's flags; a SGLang replica's tensor parallelism is what data parallelism leaves of `tp`."""
     engine = ENGINES[case["engine"]]
     tp, dp = tensor_parallel_of(case), int(case.get("dp") or 1)
-    return Deployment.model_validate(
+    return checked(
+        Deployment,
         {
             "engine": engine,
             "engine_version": version_of(case) if engine in ("vllm", "sglang") else None,
@@ -83,7 +85,7 @@ def deployment_of(case: Case) -> Deployment:
             "block_size": _block_size(case, engine),
             "num_speculative_tokens": int(case.get("spec_tokens") or 0),
             "enable_prefix_caching": {"align": True, "none": False}.get(str(case.get("mamba_cache_mode"))),
-        }
+        },
     )
 
 

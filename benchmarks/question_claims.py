@@ -17,6 +17,7 @@ from case_flags import ENGINES, version_of
 from kvcalc.engines import capacity, loaded_weight_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.specs.variants import architecture_variants
@@ -73,14 +74,15 @@ def _settings(case: Case) -> Iterator[Deployment]:
             for dtype in ("bf16", "fp8") if engine != "llamacpp" else ("f16", "q8_0"):
                 versions = {None, PRINTED_BY_BLOCKS, "0.6", version_of(case)} if engine == "vllm" else {None}
                 for version in versions:
-                    yield Deployment.model_validate(
+                    yield checked(
+                        Deployment,
                         {
                             "engine": engine,
                             "engine_version": version,
                             "tensor_parallel_size": tp,
                             "kv_cache_dtype": dtype,
                             "max_num_seqs": 1,
-                        }
+                        },
                     )
 
 
@@ -162,7 +164,7 @@ def _pools(said: str, model: ModelSpec, case: Case) -> Iterator[Check]:
     engine = ENGINES[case["engine"]]
     for match in OF_POOL.finditer(said):
         tokens, each = (int(_number(text)) for text in (match[1] or match[4], match[2] or match[3]))
-        held = capacity(model, Deployment.model_validate({"engine": engine, "max_num_seqs": 1}), tokens * each)
+        held = capacity(model, checked(Deployment, {"engine": engine, "max_num_seqs": 1}), tokens * each)
         block = held.block_size or 1
         have = held.kv_cache_size_tokens or 0
         yield check("kv_tokens", have, tokens, block / tokens, abs(have - tokens) < block)

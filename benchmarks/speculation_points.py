@@ -113,7 +113,7 @@ def plan_of(case: Case) -> Plan:
 def _deployed(setting: Setting) -> Deployed:
     """The target on its GPUs, with the engine's own profile."""
     deployment = Deployment(
-        **setting.layout.model_dump(),
+        **vars(setting.layout),
         engine=SERVED.get(setting.engine, setting.engine),
         engine_version=setting.version if setting.engine == "vllm" else None,
         kv_cache_dtype=setting.cache_dtype,

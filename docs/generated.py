@@ -3,12 +3,12 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from importlib import import_module
 from pkgutil import iter_modules
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel
 from typer.models import ArgumentInfo, OptionInfo
 
 import kvcalc.formulas
@@ -18,6 +18,7 @@ from kvcalc.cli.app import COMMANDS
 from kvcalc.cli.flags import Flag
 from kvcalc.cli.options import Command
 from kvcalc.results.envelope import RESULTS, result_classes
+from kvcalc.specs.base import Frozen
 
 # The tables of flags that several commands take, in the order of the page.
 GROUPS = {
@@ -118,7 +119,7 @@ def _paragraph(text: str) -> str:
 
 def results() -> None:
     """The keys of each command's `result`, and of what is nested in them, from the report classes."""
-    described: set[type[BaseModel]] = set()
+    described: set[type[Frozen]] = set()
     for command in RESULTS:
         print(f"## {command}\n")
         classes = result_classes(command)
@@ -126,7 +127,7 @@ def results() -> None:
             _class(kind, described, "`result`" + (f", {kind.__name__}" if len(classes) > 1 else ""))
 
 
-def _class(kind: type[BaseModel], described: set[type[BaseModel]], title: str = "") -> None:
+def _class(kind: type[Frozen], described: set[type[Frozen]], title: str = "") -> None:
     if kind in described:
         print(f"{title or kind.__name__}: as above.\n")
         return
@@ -134,17 +135,18 @@ def _class(kind: type[BaseModel], described: set[type[BaseModel]], title: str = 
     said = (kind.__doc__ or "").strip() if "__doc__" in vars(kind) else ""
     print(f"**{title or kind.__name__}**{'. ' + _paragraph(said) if said else ''}\n")
     comments = _comments(kind)
-    nested: list[type[BaseModel]] = []
+    nested: list[type[Frozen]] = []
     rows = []
-    for name, field in kind.model_fields.items():
-        rows.append((f"`{name}`", _typed(field.annotation, nested), comments.get(name, "")))
+    for field in fields(kind):
+        name = field.name
+        rows.append((f"`{name}`", _typed(field.type, nested), comments.get(name, "")))
     _table(("key", "type", ""), rows)
     for one in nested:
         if one not in described:
             _class(one, described)
 
 
-def _typed(annotation: Any, nested: list[type[BaseModel]]) -> str:
+def _typed(annotation: Any, nested: list[type[Frozen]]) -> str:
     """A type as a reader of JSON thinks of it."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is None or annotation is type(None):
@@ -159,14 +161,14 @@ def _typed(annotation: Any, nested: list[type[BaseModel]]) -> str:
         return _typed(arguments[0], nested)
     if arguments:  # a Literal
         return " or ".join(f'"{one}"' for one in arguments)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Frozen):
         if annotation not in nested:
             nested.append(annotation)
         return annotation.__name__
     return {int: "integer", float: "number", str: "string", bool: "boolean"}.get(annotation, "any")
 
 
-def _comments(kind: type[BaseModel]) -> dict[str, str]:
+def _comments(kind: type[Frozen]) -> dict[str, str]:
     """What stands behind `#` on the line of each field, in the class or in those that it extends."""
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):

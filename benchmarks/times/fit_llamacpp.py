@@ -15,6 +15,7 @@ from times.refit_kernels import Table, rounded
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.kernels import load_kernels, similar
 from kvcalc.specs.base import replace
+from kvcalc.specs.build import build
 from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.profile import Profile
@@ -92,7 +93,7 @@ def left_out_llamacpp(points: Sequence[Point], known: tuple[Profile, ...]) -> An
         gpu = load_gpu(points[inside[0]].case["gpu"])
         shipped = load_kernels(gpu, "llamacpp")
         like = similar(gpu, "llamacpp")
-        table = Kernels.model_validate({"evidence": "refit"} | rows.get(like or "", {}))
+        table = build(Kernels, {"evidence": "refit"} | rows.get(like or "", {}))
         changed = replace(shipped, gemm=table.gemm, attention=table.attention) if table.gemm else shipped
         mine = [with_kernels(points[place], changed, known) for place in inside]
         found[inside] = predict(mine, known)

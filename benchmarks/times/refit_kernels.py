@@ -14,6 +14,7 @@ from times.kernel_cases import Case, seconds
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.cli.output import write_atomically
+from kvcalc.results.data import said_of
 
 # TOML table and the names of a row's key, by case group.
 TABLES = {
@@ -50,7 +51,7 @@ def fit_all(cases: Mapping[str, Sequence[Case]]) -> dict[str, Table]:
     for (gpu, _), some in sorted(by_group(cases.get("k_allreduce", ())).items()):
         spec = load_gpu(gpu)
         for row in fit_group(some, spec):
-            found[spec.name]["all_reduce"].append(rounded(row.model_dump(exclude_none=True, exclude_defaults=True)))
+            found[spec.name]["all_reduce"].append(rounded(said_of(row)))
     return {name: dict(tables) for name, tables in found.items()}
 
 

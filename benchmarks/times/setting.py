@@ -83,7 +83,7 @@ class Setting:
         return Machine(self.gpu, self.kernels or kernels_of(self.gpu.name, self.engine), profile)
 
     def with_tp(self, tp: int) -> "Setting":
-        return replace(self, layout=self.layout.model_copy(update={"tensor_parallel_size": tp}))
+        return replace(self, layout=replace(self.layout, tensor_parallel_size=tp))
 
     def capacity(self, tokens: float, reserved: float = RESERVED_BYTES) -> float:
         """Sequences of so many tokens that the pool of one replica holds."""

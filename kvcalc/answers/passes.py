@@ -58,7 +58,7 @@ class Pass:
     @property
     def range(self) -> Range | None:
         """The estimate of one pass with its ends."""
-        if self.estimate_s is None:
+        if self.estimate_s is None or self.low_s is None or self.high_s is None:
             return None
         return Range(value=self.estimate_s, low=self.low_s, high=self.high_s)
 

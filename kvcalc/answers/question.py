@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
@@ -43,7 +43,7 @@ def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = 
     """
     left = dict(flags)
     gpu_name = left.pop("gpu", None)
-    workload = checked(Workload, {name: left.pop(name) for name in Workload.model_fields if name in left})
+    workload = checked(Workload, {name: left.pop(name) for name in field_names(Workload) if name in left})
     deployment = checked(Deployment, {"engine": engine, **left})
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
     return Question(model=stored_as(load(model), deployment), gpu=gpu, deployment=deployment, workload=workload)

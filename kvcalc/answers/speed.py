@@ -101,7 +101,7 @@ def range_of(found: StepEstimate) -> Range:
 
 def estimate_of(point: Point, time: Range) -> Estimate:
     """Throughput and cost from the time of a step: its low gives the high throughput."""
-    costs = [point.usd_per_million_tokens(seconds) for seconds in (time.value, time.low, time.high)]
+    cost, least, most = map(point.usd_per_million_tokens, (time.value, time.low, time.high))
     return Estimate(
         step_time_s=time,
         output_tokens_per_s=Range(
@@ -110,8 +110,8 @@ def estimate_of(point: Point, time: Range) -> Estimate:
             high=step.throughput(point.sequences, time.low),
         ),
         usd_per_million_output_tokens=None
-        if None in costs
-        else Range(**dict(zip(("value", "low", "high"), costs, strict=True))),
+        if cost is None or least is None or most is None
+        else Range(value=cost, low=least, high=most),
     )
 
 

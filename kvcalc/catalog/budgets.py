@@ -4,14 +4,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from kvcalc.catalog.files.toml import read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import replace
+from kvcalc.specs.base import field_names, replace
 from kvcalc.specs.budget import SCHEMA, Budget, Entry, Limits
-from kvcalc.specs.checked import first_mistake, flag_of
+from kvcalc.specs.checked import field_types, fitting, flag_of, read_from_text
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
 
@@ -25,15 +23,13 @@ _OWN_KEYS = ("name", "model", "serve", "gpu", "limit")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization",
           "isl": "input_len", "osl": "output_len"}  # fmt: skip
 # A number in the file is no version: 0.10 would be read as 0.1.
-NUMERIC = frozenset(
-    name for spec in (Deployment, Workload) for name, field in spec.model_fields.items() if field.metadata
-)
-LIMIT_KEYS = tuple(info.alias or name for name, info in Limits.model_fields.items())
+NUMERIC = read_from_text(Deployment) | read_from_text(Workload)
+LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
 
 
 def flag_fields() -> dict[str, str]:
     """Every flag that a file may set, without its dashes, and the field it fills."""
-    fields = {flag_of(name)[2:]: name for name in (*Deployment.model_fields, *Workload.model_fields)}
+    fields = {flag_of(name)[2:]: name for name in (*field_names(Deployment), *field_names(Workload))}
     return fields | _SHORT
 
 
@@ -135,11 +131,14 @@ def _limits(table: object, where: str) -> Limits:
     if not isinstance(table, dict):
         raise KvcalcError(f"{where}: no limits", hint="add a [deployment.limit] table, such as fits = true")
     _known(table, LIMIT_KEYS, f"{where}, limit")
-    try:
-        limits = Limits.model_validate(table)
-    except ValidationError as error:
-        name, why = first_mistake(error)
-        raise KvcalcError(f"{where}: limit {name}: {why}", hint="fix the value") from None
+    types, found = field_types(Limits), {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        try:
+            found[name] = fitting(types[name], value)
+        except ValueError as error:
+            raise KvcalcError(f"{where}: limit {key}: {error}", hint="fix the value") from None
+    limits = Limits(**found)
     if not limits.given:
         raise KvcalcError(f"{where}: no limits", hint="set at least one, such as fits = true")
     return limits

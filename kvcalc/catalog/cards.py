@@ -16,13 +16,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
-
 from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Count, Frozen, Source
-from kvcalc.specs.checked import first_mistake
+from kvcalc.specs.base import Count, Frozen, Source, field
+from kvcalc.specs.build import build
+from kvcalc.specs.from_file import Mistake, from_file
 from kvcalc.specs.model import ModelSpec
 
 LISTING = "`kvcalc models` lists the cards; a Hub id has the form owner/name"
@@ -48,13 +47,11 @@ class Card(Frozen):
     config: dict[str, Any] | None = None
     hf_quant_config: dict[str, Any] | None = None
     spec: dict[str, Any] | None = None
-    published: dict[str, Published] = Field(default={})
+    published: dict[str, Published] = field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _one_description(self) -> "Card":
+    def __post_init__(self) -> None:
         if (self.config is None) == (self.spec is None):
             raise ValueError("give either [config] (keys of config.json) or [spec] (a model in kvcalc's own terms)")
-        return self
 
 
 def card_names() -> list[str]:
@@ -67,7 +64,7 @@ def find_card(name: str) -> Card | None:
     wanted = name.lower()
     folder = data_dir("model_cards")
     if wanted in card_names():
-        return read_card(folder / f"{wanted}.toml")
+        return _own_card(folder / f"{wanted}.toml")
     if "/" not in name:
         return None
     quoted = f'"{wanted}"'.encode()
@@ -75,14 +72,14 @@ def find_card(name: str) -> Card | None:
         with path.open("rb") as file:
             if quoted not in file.read(_HEAD_BYTES).lower():
                 continue
-        card = read_card(path)
+        card = _own_card(path)
         if wanted in {alias.lower() for alias in (card.hub or "", *card.aliases)}:
             return card
     return None
 
 
 def read_card(path: Path) -> Card:
-    """A card from a file: kvcalc's own, or a user's TOML of the same form.
+    """A card from a user's file.
 
     Raises:
         KvcalcError: not TOML, or a key that a card does not have; the first mistake is named.
@@ -95,18 +92,27 @@ def read_card_text(text: str, name: str) -> Card:
     return _card(tomllib.loads(text), name, name)
 
 
+def _own_card(path: Path) -> Card:
+    return _with_nulls(build(Card, _named(read_toml(path, "model card"), path.stem, str(path))), str(path))
+
+
 def _card(data: dict[str, Any], name: str, where: str) -> Card:
-    data.setdefault("name", name)
-    data.setdefault("title", data["name"])
-    data.setdefault("source", {"what": where})
     try:
-        card = Card.model_validate(data)
-    except ValidationError as error:
-        place, why = first_mistake(error)
+        card = from_file(Card, _named(data, name, where))
+    except Mistake as error:
         raise KvcalcError(
-            f"model card {where}: {place or 'the card'}: {why}",
+            f"model card {where}: {error.where or 'the card'}: {error.why}",
             hint="the form is described in docs/how-to/model-sources.md",
         ) from error
+    return _with_nulls(card, where)
+
+
+def _named(data: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+    """What a card says of itself, with what it need not say."""
+    return {"name": name, "title": data.get("name", name), "source": {"what": where}} | data
+
+
+def _with_nulls(card: Card, where: str) -> Card:
     if card.config is not None:
         for dotted in card.explicit_null:
             _set_null(card.config, dotted, where)
@@ -132,17 +138,16 @@ def spec_of(card: Card) -> ModelSpec:
         KvcalcError: a field that a ModelSpec does not have, or a value out of range; the first mistake is named.
     """
     assert card.spec is not None
-    given = {"name": card.name, "family": "spec", "sources": [card.source.model_dump()]} | card.spec
+    given = {"name": card.name, "family": "spec", "sources": [dict(vars(card.source))]} | card.spec
     for part in ("groups", "mtp"):
         for group in given.get(part, []):
             if isinstance(group, dict) and isinstance(group.get("layers"), int):
                 group["layers"] = list(range(group["layers"])) if 0 <= group["layers"] <= 10_000 else group["layers"]
     try:
-        return ModelSpec.model_validate(given)
-    except ValidationError as error:
-        where, why = first_mistake(error)
+        return from_file(ModelSpec, given)
+    except Mistake as error:
         raise KvcalcError(
-            f"model card {card.name}: spec.{where}: {why}",
+            f"model card {card.name}: spec.{error.where}: {error.why}",
             hint="[spec] takes the fields of kvcalc.specs.model.ModelSpec",
         ) from error
 

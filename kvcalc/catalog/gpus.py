@@ -8,16 +8,15 @@ import re
 from functools import cache
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from kvcalc.catalog import spellings
 from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.catalog.spellings import Meaning, is_near
 from kvcalc.catalog.spellings import gpu_names as gpu_names
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption, replace
-from kvcalc.specs.checked import UNKNOWN_FIELD, first_mistake
+from kvcalc.specs.base import Assumption, field_names, replace
+from kvcalc.specs.build import build
+from kvcalc.specs.from_file import UNKNOWN_FIELD, Mistake, from_file
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GB
 
@@ -88,17 +87,16 @@ def gpu_from_toml(path: Path) -> GpuSpec:
         KvcalcError: with the file and the first field that is wrong.
     """
     try:
-        return GpuSpec.model_validate(read_toml(path, "GPU spec"))
-    except ValidationError as error:
-        field, why = first_mistake(error)
-        known = f"its fields are {', '.join(GpuSpec.model_fields)}"
-        hint = known if why == UNKNOWN_FIELD else "see docs/reference/gpus.md for the form of a GPU spec"
-        raise KvcalcError(f"GPU spec {path}: {field or 'the file'}: {why}", hint=hint) from error
+        return from_file(GpuSpec, read_toml(path, "GPU spec"))
+    except Mistake as error:
+        known = f"its fields are {', '.join(field_names(GpuSpec))}"
+        hint = known if error.why == UNKNOWN_FIELD else "see docs/reference/gpus.md for the form of a GPU spec"
+        raise KvcalcError(f"GPU spec {path}: {error.where or 'the file'}: {error.why}", hint=hint) from error
 
 
 @cache
 def _named(name: str) -> GpuSpec:
-    return gpu_from_toml(spec_path(name))
+    return build(GpuSpec, read_toml(spec_path(name), "GPU spec"))
 
 
 def spec_path(name: str) -> Path:

@@ -3,12 +3,9 @@
 from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
-
 from kvcalc.catalog.files.toml import data_dir, read_toml
-from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
-from kvcalc.specs.checked import first_mistake
+from kvcalc.specs.build import build
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels, Measured
 
@@ -54,13 +51,7 @@ def _chain(own: str | None, other: str | None) -> Kernels:
 @cache
 def _file(name: str) -> Kernels | None:
     path = data_dir("gpu_specs") / "kernels" / f"{name}.toml"
-    if not path.is_file():
-        return None
-    try:
-        return Kernels.model_validate(read_toml(path, "GPU kernels"))
-    except ValidationError as error:
-        where, why = first_mistake(error)
-        raise KvcalcError(f"GPU kernels {path}: {where}: {why}", hint="correct it in that file") from error
+    return build(Kernels, read_toml(path, "GPU kernels")) if path.is_file() else None
 
 
 @cache
@@ -87,7 +78,7 @@ def _merged(chain: list[Kernels]) -> Kernels:
     """The first of the chain, completed by the others' rows and values for what it lacks."""
     first, *others = chain
     for other in others:
-        changes: dict[str, object] = {}
+        changes: dict[str, Any] = {}
         for field, keys in KEYS.items():
             mine: tuple[Measured, ...] = getattr(first, field)
             known = {_key(row, keys) for row in mine}

@@ -5,15 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
-
 from kvcalc import clock
 from kvcalc.catalog.files.toml import read_toml
 from kvcalc.catalog.spellings import spelling
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Frozen
-from kvcalc.specs.checked import first_mistake
+from kvcalc.specs.base import Frozen, field
 from kvcalc.specs.dates import PartialDate
+from kvcalc.specs.from_file import Mistake, from_file
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.price import Price, Usd
 
@@ -23,8 +21,8 @@ class PriceFile(Frozen):
 
     date: PartialDate | None = None
     source: str | None = None
-    usd_per_gpu_hour: dict[str, Usd] = Field(default={})
-    usd_per_instance_hour: dict[str, Usd] = Field(default={})
+    usd_per_gpu_hour: dict[str, Usd] = field(default_factory=dict)
+    usd_per_instance_hour: dict[str, Usd] = field(default_factory=dict)
 
 
 def price_in(path: str, gpu: GpuSpec) -> Price | None:
@@ -58,11 +56,10 @@ def read_prices(path: str) -> PriceFile:
     """
     values = {key: _as_text(value) for key, value in _table(Path(path)).items()}
     try:
-        return PriceFile.model_validate(values)
-    except ValidationError as error:
-        field, why = first_mistake(error)
+        return from_file(PriceFile, values)
+    except Mistake as error:
         raise KvcalcError(
-            f"price file {path}: {field or 'the file'}: {why}",
+            f"price file {path}: {error.where or 'the file'}: {error.why}",
             hint="its tables are usd_per_gpu_hour and usd_per_instance_hour: a name and a number a line",
         ) from error
 

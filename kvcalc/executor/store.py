@@ -1,17 +1,18 @@
 """Where calibrations are kept between commands, and whether one still holds."""
 
+import json
 import os
 from datetime import datetime, timedelta
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from kvcalc import clock
 from kvcalc.answers.device.calibration import spec_name, spec_of, toml_of
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.device import Device
 from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.results.data import data_of
 from kvcalc.specs.base import replace
+from kvcalc.specs.from_file import Mistake, from_file
 
 FRESH = timedelta(hours=12)
 
@@ -34,7 +35,7 @@ def save(result: CalibrateResult, spec_file: Path | None = None) -> CalibrateRes
     path = spec_file or folder() / f"{spec.name}.toml"
     result = replace(result, spec_file=str(path))
     _write(path, toml_of(spec))
-    _write(folder() / f"{spec.name}.json", result.model_dump_json(indent=2) + "\n")
+    _write(folder() / f"{spec.name}.json", json.dumps(data_of(result), indent=2, ensure_ascii=False) + "\n")
     return result
 
 
@@ -42,9 +43,9 @@ def load_fresh(device: Device) -> CalibrateResult | None:
     """The kept calibration of this device; None: there is none that is recent, quiet and of the same versions."""
     path = folder() / f"{spec_name(device.name)}.json"
     try:
-        result = CalibrateResult.model_validate_json(path.read_bytes())
+        result = from_file(CalibrateResult, json.loads(path.read_bytes()))
         age = clock.now() - datetime.fromisoformat(result.date)
-    except (OSError, ValidationError, ValueError, TypeError):
+    except (OSError, Mistake, ValueError, TypeError):
         return None
     same = (result.device, result.kind, result.versions) == (device.name, device.kind, device.versions())
     return result if same and result.quiet and timedelta(0) <= age <= FRESH else None

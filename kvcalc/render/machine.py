@@ -8,11 +8,12 @@ from typing import Any
 
 from kvcalc import __version__
 from kvcalc.results.base import Report
+from kvcalc.results.data import data_of
 
 
 def to_json(report: Report, command: str, explain: bool = False) -> str:
     """The envelope of every command. NaN and Infinity cannot occur: they are refused here."""
-    data = report.model_dump(mode="json")
+    data = data_of(report)
     envelope: dict[str, Any] = {
         "schema": f"kvcalc.{command}/1",
         "kvcalc": __version__,

@@ -8,10 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
-
 from kvcalc.results.base import Figure
-from kvcalc.specs.base import Assumption, Source
+from kvcalc.specs.base import Assumption, Frozen, Source
 
 # command → the result classes that its report may carry, each in its module of `kvcalc.results`
 RESULTS = {
@@ -31,7 +29,7 @@ RESULTS = {
 }
 
 
-def result_classes(command: str) -> list[type[BaseModel]]:
+def result_classes(command: str) -> list[type[Frozen]]:
     """The classes that a command's `result` may have."""
     homes = (name.split(".") for name in RESULTS[command])
     return [getattr(import_module(f"kvcalc.results.{module}"), name) for module, name in homes]
@@ -39,6 +37,8 @@ def result_classes(command: str) -> list[type[BaseModel]]:
 
 def schema_of(command: str) -> dict[str, Any]:
     """The JSON schema of what `kvcalc <command> --json` prints."""
+    from pydantic import TypeAdapter
+
     classes = result_classes(command)
     parts = [("result", c) for c in classes] + [("assumption", Assumption), ("source", Source), ("figure", Figure)]
     refs, defs = TypeAdapter.json_schemas(

@@ -1,7 +1,7 @@
 """The answers to `kvcalc gpus` (the catalog as a list) and `kvcalc gpus GPU` (every number, with its source)."""
 
 from kvcalc.results.base import Report
-from kvcalc.specs.base import Frozen, Source
+from kvcalc.specs.base import Frozen, Source, field
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.price import Instance as Instance
 from kvcalc.specs.price import MachinePrice as MachinePrice
@@ -51,7 +51,8 @@ class GpuResult(GpuSpec):
     other_boards: tuple[GpuRow, ...] = ()  # what the name that was asked for may mean too
     ridge_flop_per_byte: dict[str, float]  # by element type
     price_age_days: int | None = None
-    machine_price_age_days: dict[str, int] = {}  # of a cloud's machine, by how it is paid
+    # Of a cloud's machine, by how it is paid.
+    machine_price_age_days: dict[str, int] = field(default_factory=dict)
 
 
 class GpuReport(Report):

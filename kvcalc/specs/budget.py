@@ -2,53 +2,42 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_validator
-
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, field_names
+from kvcalc.specs.constraints import FromText, Within
 from kvcalc.specs.deployment import count, tokens
 from kvcalc.units import parse_seconds
 
 SCHEMA = "kvcalc.budget/1"
 
+Number = Annotated[float, Within(gt=0)]
+Whole = Annotated[int, Within(gt=0)]
 
-def _seconds(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError(f'{value} has no unit; write "25ms" or "1s"')
-    return parse_seconds(value)
+
+def _seconds(what: str) -> FromText:
+    return FromText(parse_seconds, what, example="25ms")
 
 
 class Limits(Frozen):
-    """What must hold. None: not limited."""
+    """What must hold. None: not limited. In the file the names have hyphens."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    fits: StrictBool | None = None
-    min_sequences: Annotated[float | None, Field(alias="min-sequences", gt=0), count("min-sequences")] = None
-    min_batch: Annotated[int | None, Field(alias="min-batch", gt=0), count("min-batch")] = None
-    min_tokens: Annotated[int | None, Field(alias="min-tokens", gt=0), tokens("min-tokens")] = None
-    max_weight_gib: Annotated[float | None, Field(alias="max-weight-gib", gt=0)] = None
-    max_kv_bytes_per_token: Annotated[float | None, Field(alias="max-kv-bytes-per-token", gt=0)] = None
-    max_tpot: Annotated[float | None, Field(alias="max-tpot", gt=0), BeforeValidator(_seconds)] = None
-    max_ttft: Annotated[float | None, Field(alias="max-ttft", gt=0), BeforeValidator(_seconds)] = None
-    min_tokens_per_second: Annotated[float | None, Field(alias="min-tokens-per-second", gt=0)] = None
-    max_usd_per_mtok: Annotated[float | None, Field(alias="max-usd-per-mtok", gt=0)] = None
-    max_gpus: Annotated[int | None, Field(alias="max-gpus", gt=0)] = None
+    fits: bool | None = None
+    min_sequences: Annotated[Number | None, count("min-sequences")] = None
+    min_batch: Annotated[Whole | None, count("min-batch")] = None
+    min_tokens: Annotated[Whole | None, tokens("min-tokens")] = None
+    max_weight_gib: Number | None = None
+    max_kv_bytes_per_token: Number | None = None
+    max_tpot: Annotated[Number | None, _seconds("max-tpot")] = None
+    max_ttft: Annotated[Number | None, _seconds("max-ttft")] = None
+    min_tokens_per_second: Number | None = None
+    max_usd_per_mtok: Number | None = None
+    max_gpus: Whole | None = None
     judge: Literal["high", "value", "bound"] = "high"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _yes_is_no_number(cls, values: Any) -> Any:
-        for name, value in values.items() if isinstance(values, dict) else ():
-            if isinstance(value, bool) and name != "fits":
-                raise ValueError(f"{name} = {str(value).lower()} is not a number")
-        return values
 
     @property
     def given(self) -> dict[str, float | bool]:
         """The limits that were set, by their names in the file."""
-        names = {field: info.alias or field for field, info in type(self).model_fields.items()}
-        values = {names[field]: getattr(self, field) for field in names if field != "judge"}
-        return {name: value for name, value in values.items() if value is not None}
+        values = {name: getattr(self, name) for name in field_names(type(self)) if name != "judge"}
+        return {name.replace("_", "-"): value for name, value in values.items() if value is not None}
 
 
 class Entry(Frozen):

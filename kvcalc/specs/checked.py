@@ -1,14 +1,16 @@
 """From raw values to a spec, with the mistakes in the user's words."""
 
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+import math
+from dataclasses import fields
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import Frozen
+from kvcalc.specs.constraints import Checked, FromText, Within
 
-Spec = TypeVar("Spec", bound=BaseModel)
+Spec = TypeVar("Spec", bound=Frozen)
 
-UNKNOWN_FIELD = "unknown field"
 # Fields whose flag is not their name with hyphens.
 FLAG_OF = {
     "kv_memory_bytes": "--kv-memory",
@@ -30,6 +32,16 @@ def flag_of(field: str) -> str:
     return FLAG_OF.get(field, "--" + field.replace("_", "-"))
 
 
+def field_types(spec: type[Frozen]) -> dict[str, Any]:
+    """Every field with its annotation."""
+    return {one.name: one.type for one in fields(spec)}
+
+
+def read_from_text(spec: type[Frozen]) -> frozenset[str]:
+    """The fields that are numbers with units, which a flag gives as text."""
+    return frozenset(name for name, kind in field_types(spec).items() if any(_marks(kind, FromText)))
+
+
 def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
     """`spec(**values)`, or a KvcalcError that names the first bad value by its flag.
 
@@ -41,48 +53,87 @@ def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
     Raises:
         KvcalcError: a value of the wrong kind or out of range, or a name that the spec does not have.
     """
+    types = field_types(spec)
+    found = {}
     for name, value in values.items():
-        declared = spec.model_fields.get(name)
-        if declared is None or value is None:
-            continue
-        flag, is_switch = flag_of(name), declared.annotation in (bool, bool | None)
-        if isinstance(value, bool) and not is_switch:
-            raise KvcalcError(
-                f"{where}{flag}: {str(value).lower()} is not its kind of value", hint=f"give {flag} a value"
-            )
-        if is_switch and not isinstance(value, bool):
-            raise KvcalcError(f"{where}{flag}: {value!r} is not its kind of value", hint="write true or false")
-    try:
-        return spec.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        flag = flag_of(str(first["loc"][0]) if first["loc"] else "")
-        raise KvcalcError(f"{where}{flag}: {_complaint(first)}", hint=f"`--help` says what {flag} takes") from None
+        flag = flag_of(name)
+        hint = f"`--help` says what {flag} takes"
+        if name not in types:
+            raise KvcalcError(f"{where}{flag}: not known here", hint=hint)
+        if isinstance(value, bool) and not _is_switch(types[name]):
+            said = f"{str(value).lower()} is not its kind of value"
+            raise KvcalcError(f"{where}{flag}: {said}", hint=f"give {flag} a value")
+        try:
+            found[name] = fitting(types[name], value)
+        except ValueError as error:
+            hint = "write true or false" if _is_switch(types[name]) else hint
+            raise KvcalcError(f"{where}{flag}: {error}", hint=hint) from None
+    return spec(**found)
 
 
-def first_mistake(error: ValidationError) -> tuple[str, str]:
-    """The first field that is wrong, with dots where it is nested ("" for the whole), and what is wrong with it."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])[:80]
-    plain = {"extra_forbidden": UNKNOWN_FIELD, "missing": "missing"}
-    said = str(first["msg"])[:200].removeprefix("Value error, ").replace("\n", " ")
-    return where, plain.get(first["type"], said)
+def fitting(kind: Any, value: Any) -> Any:
+    """A value as its annotation wants it.
+
+    Raises:
+        ValueError: it is of another kind, or out of its limits.
+        KvcalcError: text that cannot be read.
+
+    >>> fitting(Annotated[int, Within(ge=1)] | None, 3.0)
+    3
+    """
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _annotated(inside[0], inside[1:], value)
+    if origin in (UnionType, Union):
+        if value is None and NoneType in inside:
+            return None
+        (one,) = (one for one in inside if one is not NoneType)
+        return fitting(one, value)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{_shown(value)} is no list")
+        return tuple(fitting(inside[0], one) for one in value)
+    if origin is Literal:
+        if value not in inside:
+            *first, last = map(repr, inside)
+            raise ValueError(f"{_shown(value)} is not one of {', '.join(first)} or {last}")
+        return value
+    return _simple(kind, value)
 
 
-def _complaint(error: Any) -> str:
-    value = repr(error["input"])
-    shown = value if len(value) <= 60 else value[:57] + "..."
-    limits = error.get("ctx", {})
-    match error["type"]:
-        case "greater_than_equal":
-            return f"{shown} is below {limits['ge']}"
-        case "greater_than":
-            return f"{shown} must be above {limits['gt']}"
-        case "less_than_equal":
-            return f"{shown} is above {limits['le']:,}"
-        case "literal_error":
-            return f"{shown} is not one of {limits['expected']}"
-        case "extra_forbidden":
-            return "not known here"
-        case _:
-            return f"{shown}: {error['msg']}"
+def _annotated(kind: Any, marks: tuple[Any, ...], value: Any) -> Any:
+    for mark in marks:
+        if isinstance(mark, FromText):
+            value = mark.read(value)
+    given, value = value, fitting(kind, value)
+    for mark in marks:
+        if isinstance(mark, Checked):
+            value = mark.check(value)
+        elif isinstance(mark, Within) and value is not None and (said := mark.complaint(value)):
+            raise ValueError(f"{_shown(given)} {said}")
+    return value
+
+
+def _simple(kind: Any, value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int and number and (isinstance(value, int) or value.is_integer()):
+        return int(value)
+    if kind is float and number and math.isfinite(value):
+        return float(value)
+    if kind in (bool, str) and isinstance(value, kind):
+        return value
+    wanted = {int: "a whole number", float: "a number", str: "text"}
+    raise ValueError(f"{_shown(value)} is not {wanted.get(kind, 'its kind of value')}")
+
+
+def _is_switch(kind: Any) -> bool:
+    return kind in (bool, bool | None)
+
+
+def _marks(kind: Any, mark: type) -> list[Any]:
+    return [one for one in getattr(kind, "__metadata__", ()) if isinstance(one, mark)]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

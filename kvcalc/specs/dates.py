@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Annotated
 
-from pydantic import AfterValidator
+from kvcalc.specs.constraints import Checked
 
 
 def first_day(text: str) -> date:
@@ -26,4 +26,4 @@ def _checked(text: str) -> str:
     return text
 
 
-PartialDate = Annotated[str, AfterValidator(_checked)]
+PartialDate = Annotated[str, Checked(_checked)]

@@ -2,43 +2,35 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
-
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, field_names
+from kvcalc.specs.constraints import FromText, Within
 from kvcalc.specs.price import Pricing
 from kvcalc.units import parse_bytes, parse_count, parse_gib, parse_number, parse_tokens
 
 
-def _from_text(parse: object, what: str) -> BeforeValidator:
-    def convert(value: object) -> object:
-        return parse(value, what) if isinstance(value, str) else value  # type: ignore[operator]
-
-    return BeforeValidator(convert)
-
-
-def tokens(what: str) -> BeforeValidator:
+def tokens(what: str) -> FromText:
     """Reads a field as a number of tokens, where it comes as text; `what` names it in errors."""
-    return _from_text(parse_tokens, what)
+    return FromText(parse_tokens, what)
 
 
-def count(what: str) -> BeforeValidator:
+def count(what: str) -> FromText:
     """Reads a field as a whole number, where it comes as text."""
-    return _from_text(parse_count, what)
+    return FromText(parse_count, what)
 
 
-def size(what: str) -> BeforeValidator:
+def size(what: str) -> FromText:
     """Reads a field as a size with its unit, where it comes as text."""
-    return _from_text(parse_bytes, what)
+    return FromText(parse_bytes, what)
 
 
-def gib(what: str) -> BeforeValidator:
+def gib(what: str) -> FromText:
     """Reads a field as a bare number of GiB, where it comes as text."""
-    return _from_text(parse_gib, what)
+    return FromText(parse_gib, what)
 
 
-def number(what: str) -> BeforeValidator:
+def number(what: str) -> FromText:
     """Reads a field as a plain number, where it comes as text."""
-    return _from_text(parse_number, what)
+    return FromText(parse_number, what)
 
 
 # Tokens that a step carries at most where neither a flag nor the engine says: what servers take on GPUs of 70 GiB or
@@ -46,10 +38,10 @@ def number(what: str) -> BeforeValidator:
 BATCHED_TOKENS = 8192
 
 Engine = Literal["ideal", "vllm", "sglang", "trtllm", "llamacpp"]
-Tokens = Annotated[int, Field(ge=1, le=10**9)]
-Sequences = Annotated[int, Field(ge=1, le=10**7)]
-Ranks = Annotated[int, Field(ge=1, le=4096)]
-Bytes = Annotated[int, Field(ge=0, le=10**15)]
+Tokens = Annotated[int, Within(ge=1, le=10**9)]
+Sequences = Annotated[int, Within(ge=1, le=10**7)]
+Ranks = Annotated[int, Within(ge=1, le=4096)]
+Bytes = Annotated[int, Within(ge=0, le=10**15)]
 
 
 class Layout(Frozen):
@@ -63,7 +55,7 @@ class Layout(Frozen):
     data_parallel_size: Annotated[Ranks, count("--data-parallel-size")] = 1
     enable_expert_parallel: bool = False
     decode_context_parallel_size: Annotated[Ranks, count("--decode-context-parallel-size")] = 1
-    num_redundant_experts: Annotated[int, Field(ge=0, le=4096), count("--num-redundant-experts")] = 0
+    num_redundant_experts: Annotated[int, Within(ge=0, le=4096), count("--num-redundant-experts")] = 0
 
     @property
     def gpus(self) -> int:
@@ -83,19 +75,19 @@ class Deployment(Layout):
     max_model_len: Annotated[Tokens | None, tokens("--max-model-len")] = None
     max_num_seqs: Annotated[Sequences | None, count("--max-num-seqs")] = None
     max_num_batched_tokens: Annotated[Tokens | None, tokens("--max-num-batched-tokens")] = None
-    gpu_memory_utilization: Annotated[float | None, Field(gt=0, le=1), number("--gpu-memory-utilization")] = None
+    gpu_memory_utilization: Annotated[float | None, Within(gt=0, le=1), number("--gpu-memory-utilization")] = None
     enable_prefix_caching: bool | None = None
     enforce_eager: bool = False
     offline: bool = False  # vLLM's `LLM` class instead of a server: other defaults
-    num_speculative_tokens: Annotated[int, Field(ge=0, le=64), count("--num-speculative-tokens")] = 0
-    max_loras: Annotated[int, Field(ge=0, le=1024), count("--max-loras")] = 0
-    max_lora_rank: Annotated[int, Field(ge=1, le=4096), count("--max-lora-rank")] = 16
-    kv_memory_bytes: Annotated[Bytes | None, Field(gt=0), size("--kv-memory")] = None  # per GPU; sets the pool outright
+    num_speculative_tokens: Annotated[int, Within(ge=0, le=64), count("--num-speculative-tokens")] = 0
+    max_loras: Annotated[int, Within(ge=0, le=1024), count("--max-loras")] = 0
+    max_lora_rank: Annotated[int, Within(ge=1, le=4096), count("--max-lora-rank")] = 16
+    kv_memory_bytes: Annotated[Bytes | None, Within(gt=0), size("--kv-memory")] = None  # per GPU; the pool itself
     overhead_bytes: Annotated[Bytes | None, size("--overhead")] = None  # per GPU; replaces the predicted one
     cpu_offload_bytes: Annotated[Bytes, gib("--cpu-offload-gb")] = 0
     swap_space_bytes: Annotated[Bytes, gib("--swap-space")] = 0
     gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None
-    price_usd_per_hour: Annotated[float | None, Field(gt=0, le=1e6), number("--price")] = None  # of one GPU
+    price_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e6), number("--price")] = None  # of one GPU
     price_file: str | None = None
     pricing: Pricing = "on-demand"  # how a cloud's machine is paid
 
@@ -106,4 +98,4 @@ class Deployment(Layout):
 
     @property
     def layout(self) -> Layout:
-        return Layout(**{name: getattr(self, name) for name in Layout.model_fields})
+        return Layout(**{name: getattr(self, name) for name in field_names(Layout)})

@@ -54,7 +54,14 @@ NVFP4 = WeightFormat(
 NVFP4_WEIGHT_ONLY = replace(NVFP4, name="nvfp4-w4a16", compute="bf16", bits_per_tensor=32)
 
 
-def integer(bits: int, group: int | None, scale_bits: int = 16, zero_bits: float = 0, **more: int) -> WeightFormat:
+def integer(
+    bits: int,
+    group: int | None,
+    scale_bits: int = 16,
+    zero_bits: float = 0,
+    bits_per_input: int = 0,
+    bits_per_tensor: int = 0,
+) -> WeightFormat:
     """Integers for weights alone, computed in bf16: one scale (and zero point) per `group` inputs, or per output.
 
     >>> integer(4, 128, zero_bits=4).name
@@ -69,5 +76,6 @@ def integer(bits: int, group: int | None, scale_bits: int = 16, zero_bits: float
         scale_bits=scale_bits,
         group=group,
         zero_bits=zero_bits,
-        **more,
+        bits_per_input=bits_per_input,
+        bits_per_tensor=bits_per_tensor,
     )

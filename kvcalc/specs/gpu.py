@@ -2,9 +2,8 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
-
-from kvcalc.specs.base import Assumption, Frozen, Positive, Source
+from kvcalc.specs.base import Assumption, Frozen, Positive, Source, field
+from kvcalc.specs.constraints import Checked, Within
 from kvcalc.specs.formats import ELEMENT_BITS
 from kvcalc.specs.kernels import Kernels
 from kvcalc.specs.price import Instance
@@ -14,7 +13,15 @@ from kvcalc.specs.price import Price as Price
 PEAK_FALLBACK = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp6": "fp6", "mxfp8": "fp8"}
 PEAK_NAMES = ELEMENT_BITS.keys() | PEAK_FALLBACK.keys()
 
-Rate = Annotated[float, Field(gt=0, le=1e24, allow_inf_nan=False)]
+Rate = Annotated[float, Within(gt=0, le=1e24)]
+
+
+def _known_element_types(peaks: dict[str, float]) -> dict[str, float]:
+    unknown = sorted(peaks.keys() - PEAK_NAMES)
+    if unknown or not peaks:
+        wanted = ", ".join(sorted(PEAK_NAMES))
+        raise ValueError(f"{f'unknown element type {unknown[0][:40]!r}' if unknown else 'empty'}; use {wanted}")
+    return peaks
 
 
 class Link(Frozen):
@@ -52,7 +59,9 @@ class GpuSpec(Frozen):
     usable_memory_bytes: Positive  # the total that a program is told (cudaMemGetInfo); engines take their share of it
     memory_settings: tuple[MemorySetting, ...] = ()  # the same total on other systems, and how far it can be raised
     memory_bandwidth_bytes_per_s: Rate
-    peak_flops: dict[str, Rate]  # by element type, with 32-bit accumulation: {"bf16": 989e12}
+    peak_flops: Annotated[
+        dict[str, Rate], Checked(_known_element_types)
+    ]  # by element type, with 32-bit accumulation: {"bf16": 989e12}
     links: tuple[Link, ...] = ()
     gpus_per_node: Positive = 1
     unified_memory: bool = False  # shares the host's memory: what else runs there is unknown
@@ -64,18 +73,10 @@ class GpuSpec(Frozen):
     kernels: Kernels | None = None  # a user's own, measured; those of the catalog are in kernels/
     price: Price | None = None  # a user's own; the list prices of the catalog are in prices.toml
     instance: Instance | None = None  # the cloud's machine that it was named by
-    sources: dict[str, Source] = Field(default={})  # by field, "peak_flops.fp8" before "peak_flops"; "*" is the rest
+    # By field, "peak_flops.fp8" before "peak_flops"; "*" is the rest.
+    sources: dict[str, Source] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # conflicts between sources, and how they were settled
     assumptions: tuple[Assumption, ...] = ()  # which board a bare product name was taken for
-
-    @field_validator("peak_flops")
-    @classmethod
-    def _known_element_types(cls, peaks: dict[str, float]) -> dict[str, float]:
-        unknown = sorted(peaks.keys() - PEAK_NAMES)
-        if unknown or not peaks:
-            wanted = ", ".join(sorted(PEAK_NAMES))
-            raise ValueError(f"{f'unknown element type {unknown[0][:40]!r}' if unknown else 'empty'}; use {wanted}")
-        return peaks
 
     def link(self, name: str) -> Link | None:
         return next((link for link in self.links if link.name == name), None)

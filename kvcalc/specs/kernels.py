@@ -7,12 +7,11 @@ which `note` then says.
 
 from typing import Annotated
 
-from pydantic import Field
+from kvcalc.specs.base import Count, Frozen, Positive, field
+from kvcalc.specs.constraints import Within
 
-from kvcalc.specs.base import Count, Frozen, Positive
-
-Share = Annotated[float, Field(gt=0, le=4, allow_inf_nan=False)]  # above 1 where caches help or peaks are understated
-Latency = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+Share = Annotated[float, Within(gt=0, le=4)]  # above 1 where caches help or peaks are understated
+Latency = Annotated[float, Within(ge=0, le=10)]
 
 
 class Measured(Frozen):
@@ -92,8 +91,10 @@ class Kernels(Frozen):
     date: str | None = None
     like: str | None = None
     elementwise_share: Share | None = None  # of the bandwidth: norms, rotary, activations, and what does not fuse
-    weight_only_share: dict[str, Share] = Field(default={})  # by bits: widening weights costs this much bandwidth
-    experts_flops_share: dict[str, Share] = Field(default={})  # by the least number of experts that it holds from
+    # By bits: widening weights costs this much bandwidth.
+    weight_only_share: dict[str, Share] = field(default_factory=dict)
+    # By the least number of experts that it holds from.
+    experts_flops_share: dict[str, Share] = field(default_factory=dict)
     gemm: tuple[GemmKernel, ...] = ()
     attention: tuple[AttentionKernel, ...] = ()
     latent_attention: tuple[LatentAttentionKernel, ...] = ()

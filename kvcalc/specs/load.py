@@ -2,15 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
-
 from kvcalc.specs.base import Frozen
+from kvcalc.specs.constraints import FromText, Within
 from kvcalc.specs.deployment import Sequences, Tokens, count, tokens
 from kvcalc.units import parse_seconds
 
 
-def _seconds(what: str) -> BeforeValidator:
-    return BeforeValidator(lambda value: parse_seconds(value, what) if isinstance(value, str) else value)
+def _seconds(what: str) -> FromText:
+    return FromText(parse_seconds, what)
 
 
 class Workload(Frozen):
@@ -21,5 +20,5 @@ class Workload(Frozen):
     input_len: Annotated[Tokens | None, tokens("--input-len")] = None
     output_len: Annotated[Tokens | None, tokens("--output-len")] = None
     concurrency: Annotated[Sequences | None, count("--concurrency")] = None
-    ttft_s: Annotated[float | None, Field(gt=0), _seconds("--ttft")] = None
-    tpot_s: Annotated[float | None, Field(gt=0), _seconds("--tpot")] = None
+    ttft_s: Annotated[float | None, Within(gt=0), _seconds("--ttft")] = None
+    tpot_s: Annotated[float | None, Within(gt=0), _seconds("--tpot")] = None

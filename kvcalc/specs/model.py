@@ -8,9 +8,8 @@ family needs a formula of its own.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
-from kvcalc.specs.base import Assumption, Count, Frozen, Positive, Source
+from kvcalc.specs.base import Assumption, Count, Positive, Sized, Source
+from kvcalc.specs.constraints import Tagged
 from kvcalc.specs.formats import BF16, WeightFormat
 
 Category = Literal[
@@ -26,7 +25,7 @@ Category = Literal[
 Split = Literal["columns", "rows", "kv", "vocab", "whole"]
 
 
-class Tensor(Frozen):
+class Tensor(Sized):
     """One weight tensor (or `copies` equal ones, as the experts of a layer)."""
 
     name: str  # as in the checkpoint, without the layer prefix: "self_attn.q_proj.weight"
@@ -52,7 +51,7 @@ class Tensor(Frozen):
         return total
 
 
-class Indexer(Frozen):
+class Indexer(Sized):
     """The extra key that sparse attention keeps to choose what it reads (DeepSeek's DSA, block-sparse layers)."""
 
     heads: Positive
@@ -61,7 +60,7 @@ class Indexer(Frozen):
     owns_cache: bool = True  # a layer may use another layer's choice
 
 
-class Attention(Frozen):
+class Attention(Sized):
     """Softmax attention with its own keys and values."""
 
     kind: Literal["attention"] = "attention"
@@ -80,7 +79,7 @@ class Attention(Frozen):
         return "full" if self.window is None else "chunked" if self.chunked else "sliding"
 
 
-class LatentAttention(Frozen):
+class LatentAttention(Sized):
     """Multi-head latent attention: one compressed vector per token instead of keys and values."""
 
     kind: Literal["latent"] = "latent"
@@ -95,7 +94,7 @@ class LatentAttention(Frozen):
     indexer: Indexer | None = None
 
 
-class CompressedAttention(Frozen):
+class CompressedAttention(Sized):
     """DeepSeek-V4: a short window of full vectors beside a compressed history, one vector per `ratio` tokens."""
 
     kind: Literal["compressed"] = "compressed"
@@ -108,7 +107,7 @@ class CompressedAttention(Frozen):
     indexer: Indexer | None = None  # its keys are compressed by the same ratio
 
 
-class CrossAttention(Frozen):
+class CrossAttention(Sized):
     """Attention over an encoder's output: fixed by the encoder's length, nothing per decoded token."""
 
     kind: Literal["cross"] = "cross"
@@ -118,7 +117,7 @@ class CrossAttention(Frozen):
     source_tokens: Positive  # encoder positions, or image tokens
 
 
-class Recurrent(Frozen):
+class Recurrent(Sized):
     """A state of fixed size per sequence: Mamba, gated delta nets, linear attention, RWKV, short convolutions."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -135,11 +134,11 @@ class Recurrent(Frozen):
 
 Mixer = Annotated[
     Attention | LatentAttention | CompressedAttention | CrossAttention | Recurrent,
-    Field(discriminator="kind"),
+    Tagged("kind"),
 ]
 
 
-class DenseMlp(Frozen):
+class DenseMlp(Sized):
     """An MLP that every token passes through; `gated`: with a gate beside the up-projection."""
 
     kind: Literal["dense"] = "dense"
@@ -147,7 +146,7 @@ class DenseMlp(Frozen):
     gated: bool = True
 
 
-class MoeMlp(Frozen):
+class MoeMlp(Sized):
     """A mixture of experts: each token passes through `top_k` of them, and through the shared ones."""
 
     kind: Literal["moe"] = "moe"
@@ -158,10 +157,10 @@ class MoeMlp(Frozen):
     gated: bool = True
 
 
-Mlp = Annotated[DenseMlp | MoeMlp, Field(discriminator="kind")]
+Mlp = Annotated[DenseMlp | MoeMlp, Tagged("kind")]
 
 
-class LayerGroup(Frozen):
+class LayerGroup(Sized):
     """Equal layers. `layers` are their indices, so that pipeline stages and ignore lists can find them."""
 
     layers: tuple[Count, ...]
@@ -184,7 +183,7 @@ class LayerGroup(Frozen):
         return f"{self.prefix}.{layer}.{tensor.module}"
 
 
-class Tower(Frozen):
+class Tower(Sized):
     """A part beside the text decoder: vision or audio tower, projector, encoder."""
 
     name: str
@@ -197,7 +196,7 @@ class Tower(Frozen):
     tensors: tuple[Tensor, ...] = ()  # of the whole tower
 
 
-class ModelSpec(Frozen):
+class ModelSpec(Sized):
     """Everything kvcalc knows about a model. Read it with `catalog`; never build numbers from its name."""
 
     name: str

@@ -2,12 +2,11 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
-from kvcalc.specs.base import Assumption, Frozen, Positive
+from kvcalc.specs.base import Assumption, Frozen, Positive, field
+from kvcalc.specs.constraints import Within
 from kvcalc.specs.dates import PartialDate
 
-Usd = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+Usd = Annotated[float, Within(gt=0, le=1e6)]
 Pricing = Literal["on-demand", "spot", "reserved"]
 
 
@@ -41,7 +40,7 @@ class Instance(Frozen):
     gpus: Positive  # accelerators in it
     network_bandwidth_bytes_per_s: float | None = None  # of the whole machine, one direction
     host_memory_bytes: Positive | None = None
-    prices: dict[Pricing, MachinePrice] = {}
+    prices: dict[Pricing, MachinePrice] = field(default_factory=dict)
     note: str | None = None
 
 

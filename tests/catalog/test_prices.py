@@ -7,6 +7,7 @@ import pytest
 from kvcalc.catalog.gpus import all_gpus, gpu_names, load_gpu
 from kvcalc.catalog.prices import _table, price_age_days, price_of, price_sources, price_warning
 from kvcalc.specs.base import replace
+from kvcalc.specs.from_file import Mistake, from_file
 from kvcalc.specs.gpu import Price
 
 MINE = Price(low_usd_per_hour=1, median_usd_per_hour=2, high_usd_per_hour=3, date="2026-01-01", source="my contract")
@@ -84,5 +85,5 @@ def test_a_price_can_be_given_on_every_day(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("text", ["2026-13", "2026-02-30", "26-01-01", "2026-1-1", "yesterday", "2026-01-01-01", ""])
 def test_what_is_no_date_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="date"):
-        Price(**{**dict(MINE), "date": text})
+    with pytest.raises(Mistake, match=r"^date: "):
+        from_file(Price, {**vars(MINE), "date": text})

@@ -4,6 +4,7 @@ import pytest
 
 from kvcalc.answers.explain import evaluate
 from kvcalc.results.base import Figure
+from kvcalc.specs.build import build
 from tests.cli.conftest import Cli
 
 LINES = [
@@ -27,7 +28,7 @@ LINES = [
 
 @pytest.mark.parametrize("line", LINES)
 def test_formulas_give_their_figures(cli: Cli, line: str) -> None:
-    figures = [Figure.model_validate(one) for one in cli(line + " --explain --json").json["figures"]]
+    figures = [build(Figure, one) for one in cli(line + " --explain --json").json["figures"]]
     assert figures
     for figure in figures:
         assert evaluate(figure) == pytest.approx(figure.value, rel=1e-12), figure
@@ -38,7 +39,7 @@ def test_formulas_give_their_figures(cli: Cli, line: str) -> None:
 @pytest.mark.parametrize("line", LINES)
 def test_the_table_shows_formula_values_and_source(cli: Cli, line: str) -> None:
     out = cli(line + " --explain").out
-    figures = [Figure.model_validate(one) for one in cli(line + " --explain --json").json["figures"]]
+    figures = [build(Figure, one) for one in cli(line + " --explain --json").json["figures"]]
     flat = " ".join(out.split())
     for figure in figures:
         assert " ".join(f"= {figure.formula}".split()) in flat

@@ -11,6 +11,8 @@ from kvcalc.counting.operators.experts import USUAL, padded_shape
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.engines import loaded_weight_bytes
 from kvcalc.specs.base import replace
+from kvcalc.specs.build import build
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment, Layout
 from kvcalc.specs.formats import BF16, MXFP4
 from kvcalc.specs.model import Attention, LayerGroup, ModelSpec, MoeMlp, Tensor
@@ -25,7 +27,7 @@ def layer(*tensors: Tensor, mlp: MoeMlp | None = None) -> LayerGroup:
 
 
 def local(tensor: Tensor, mlp: MoeMlp | None = None, **sizes: object) -> tuple[int, tuple[int, ...]]:
-    return local_tensor(tensor, layer(tensor, mlp=mlp), Layout.model_validate(sizes))
+    return local_tensor(tensor, layer(tensor, mlp=mlp), checked(Layout, sizes))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def local(tensor: Tensor, mlp: MoeMlp | None = None, **sizes: object) -> tuple[i
     ],
 )
 def test_how_a_tensor_divides(split: str, shape: tuple[int, ...], tp: int, want: tuple[int, ...]) -> None:
-    tensor = Tensor.model_validate({"name": "w", "shape": shape, "category": "attention", "split": split})
+    tensor = build(Tensor, {"name": "w", "shape": shape, "category": "attention", "split": split})
     assert local(tensor, tensor_parallel_size=tp) == (1, want)
 
 
@@ -156,5 +158,5 @@ def test_ranks_together_hold_the_model_at_least_once(name: str, tp: int, pp: int
     ],
 )
 def test_what_leaves_the_node(sizes: dict[str, object], words: str | None) -> None:
-    said = leaves_node(Layout.model_validate(sizes), 8)
+    said = leaves_node(checked(Layout, sizes), 8)
     assert (said is None) if words is None else (said is not None and words in said)

@@ -15,6 +15,7 @@ from engines.models import (
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
 
@@ -49,10 +50,10 @@ def with_mlp(mlp: DenseMlp | MoeMlp) -> ModelSpec:
 )
 def test_refusals(spec: ModelSpec, sizes: dict[str, object], words: str | None) -> None:
     if words is None:
-        check_layout(spec, Layout.model_validate(sizes))
+        check_layout(spec, checked(Layout, sizes))
         return
     with pytest.raises(KvcalcError, match=words):
-        check_layout(spec, Layout.model_validate(sizes))
+        check_layout(spec, checked(Layout, sizes))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_refusals(spec: ModelSpec, sizes: dict[str, object], words: str | None) 
     ],
 )
 def test_what_divides(spec: ModelSpec, sizes: dict[str, object]) -> None:
-    check_layout(spec, Layout.model_validate(sizes))
+    check_layout(spec, checked(Layout, sizes))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Small models built by hand, with the dimensions of public configs."""
 
 from kvcalc.specs.base import replace
+from kvcalc.specs.build import build
 from kvcalc.specs.model import (
     Attention,
     CompressedAttention,
@@ -20,12 +21,12 @@ def model(*groups: tuple[int, Mixer], max_context: int | None = 8192, **more: ob
         found.append(LayerGroup(layers=tuple(range(start, start + count)), mixers=(mixer,)))
         start += count
     fields: dict[str, object] = {"name": "test", "family": "test", "hidden": 4096, "vocab": 128256} | more
-    return ModelSpec.model_validate({**fields, "groups": tuple(found), "max_context": max_context})
+    return build(ModelSpec, {**fields, "groups": tuple(found), "max_context": max_context})
 
 
 def gqa(kv_heads: int, head_dim: int, query_heads: int = 32, window: int | None = None, **more: object) -> Attention:
     fields = {"query_heads": query_heads, "kv_heads": kv_heads, "head_dim": head_dim, "v_head_dim": head_dim}
-    return Attention.model_validate({**fields, "window": window, **more})
+    return build(Attention, {**fields, "window": window, **more})
 
 
 def latent(index: bool = False, owns_index: bool = True, heads: int = 128) -> LatentAttention:

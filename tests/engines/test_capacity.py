@@ -10,6 +10,7 @@ from kvcalc.engines import Capacity, capacity
 from kvcalc.engines.versions import parse_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import CrossAttention, ModelSpec, Recurrent
 from kvcalc.units import GB, GIB
@@ -21,7 +22,7 @@ MIXED = [models.GEMMA_3_1B, models.GPT_OSS_20B, models.QWEN3_5_27B, models.QWEN3
 
 def held_by(engine: str, spec: ModelSpec, pool: int, **flags: object) -> Capacity:
     fields = {"engine": engine, "max_num_seqs": 64, "max_num_batched_tokens": 2048, **flags}
-    return capacity(spec, Deployment.model_validate(fields), pool)
+    return capacity(spec, checked(Deployment, fields), pool)
 
 
 def test_tokens_and_sequences_of_fifty_gigabytes() -> None:

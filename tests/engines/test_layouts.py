@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
 from kvcalc.engines import Capacity, capacity, loaded_weight_bytes
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.units import GIB
@@ -20,7 +21,7 @@ POOLS = st.integers(2, 60).map(lambda n: n * GIB)
 
 def held(spec: ModelSpec, pool: int, engine: str = "vllm", **flags: object) -> Capacity:
     fields = {"engine": engine, "max_num_seqs": 64, "max_num_batched_tokens": 2048, **flags}
-    return capacity(spec, Deployment.model_validate(fields), pool)
+    return capacity(spec, checked(Deployment, fields), pool)
 
 
 @given(st.sampled_from(ENGINES), st.sampled_from(MIXED), POOLS, st.sampled_from(((1, 2), (2, 4), (4, 8))))
@@ -72,7 +73,7 @@ def test_all_ranks_together_load_the_model(name: str, tp: int, dp: int, experts:
     assume(tp * dp <= 16)  # the experts of Llama-4-Scout
     spec = load_model(name)
     fields = {"tensor_parallel_size": tp, "data_parallel_size": dp, "enable_expert_parallel": experts}
-    loaded = loaded_weight_bytes(spec, Deployment.model_validate(fields))
+    loaded = loaded_weight_bytes(spec, checked(Deployment, fields))
     whole = loaded_weight_bytes(spec, Deployment())
     ranks = tp * dp if experts else tp
     assert loaded <= whole
@@ -85,7 +86,7 @@ def test_redundant_experts_add_to_each_rank(name: str, tp: int, more: int) -> No
     spec = load_model(name)
     fields = {"tensor_parallel_size": tp, "enable_expert_parallel": True}
     plain, spare = (
-        loaded_weight_bytes(spec, Deployment.model_validate({**fields, "num_redundant_experts": n})) for n in (0, more)
+        loaded_weight_bytes(spec, checked(Deployment, {**fields, "num_redundant_experts": n})) for n in (0, more)
     )
     assert (spare > plain) if more else spare == plain
 

@@ -14,13 +14,14 @@ from engines.models import (
 )
 
 from kvcalc.engines import Capacity, capacity
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.units import GIB, MIB
 
 
 def held(spec: ModelSpec, gib: float = 10, **flags: object) -> Capacity:
-    return capacity(spec, Deployment.model_validate(flags), int(gib * GIB))
+    return capacity(spec, checked(Deployment, flags), int(gib * GIB))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from kvcalc.executor.points import measure_point
 from kvcalc.executor.quiet import Others, Patience
 from kvcalc.executor.timing import Bench, Sample
 from kvcalc.results.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow
+from kvcalc.specs.base import field_names
 from kvcalc.units import KIB, MIB
 
 CPU = Device("cpu")
@@ -38,12 +39,14 @@ def calibration(monkeypatch: pytest.MonkeyPatch) -> CalibrateResult:
         "dtype": "fp32", "qk_norm": False, "step_s": 50e-6, "bandwidth_bytes_per_s": None,
         "sampler_bandwidth_bytes_per_s": None, "times_s": (), "error": 0.0,
     }  # fmt: skip
-    return CalibrateResult.model_construct(
-        read_bandwidth_bytes_per_s=20e9,
-        linear_rows=(LinearRow(rows=8, **rate),),
-        attention_rows=(AttentionRow(group=4, head_dim=16, page_size=16, **rate),),
-        glue_rows=(GlueRow(cold=False, layer_s=100e-6, **glue), GlueRow(cold=True, layer_s=200e-6, **glue)),
-    )
+    unused: dict[str, Any] = dict.fromkeys(field_names(CalibrateResult))
+    found = {
+        "read_bandwidth_bytes_per_s": 20e9,
+        "linear_rows": (LinearRow(rows=8, **rate),),
+        "attention_rows": (AttentionRow(group=4, head_dim=16, page_size=16, **rate),),
+        "glue_rows": (GlueRow(cold=False, layer_s=100e-6, **glue), GlueRow(cold=True, layer_s=200e-6, **glue)),
+    }
+    return CalibrateResult(**unused | found)
 
 
 def test_constants_come_from_the_windows_beside_the_point(calibration: CalibrateResult) -> None:

@@ -23,6 +23,7 @@ from kvcalc.executor.store import load_fresh
 from kvcalc.results.base import Figure
 from kvcalc.results.calibrate import CalibrateResult
 from kvcalc.results.envelope import schema_of
+from kvcalc.specs.build import build
 
 Cli = Callable[[str], tuple[int, str, str]]
 
@@ -102,7 +103,7 @@ def test_calibrate_writes_a_spec_that_other_commands_take(cli: Cli, tmp_path: Pa
         "prefill smollm2-135m --input-len 1k --batch 2",
     ):
         assert cli(f"{command} --gpu {spec} --json")[0] == 0, command
-    assert load_fresh(open_device("cpu")) == CalibrateResult.model_validate(result)
+    assert load_fresh(open_device("cpu")) == build(CalibrateResult, result)
 
 
 def test_calibrate_prints_what_it_found(cli: Cli) -> None:

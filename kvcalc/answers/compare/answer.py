@@ -12,7 +12,8 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.results.compare import CompareReport, CompareResult, CompareRow
-from kvcalc.specs.base import Assumption
+from kvcalc.results.data import data_of
+from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked, flag_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
@@ -70,7 +71,7 @@ def _resolved(field: str, value: Any) -> Any:
     """The value that a flag was given, in its base unit: 8,192 of 8K."""
     if field in ("model", "gpu"):
         return value
-    spec = Workload if field in Workload.model_fields else Deployment
+    spec = Workload if field in field_names(Workload) else Deployment
     return getattr(checked(spec, {field: value}), field)
 
 
@@ -107,7 +108,7 @@ def _rank(row: CompareRow) -> tuple[int, float, float]:
 
 
 def _flat(row: CompareRow) -> dict[str, Any]:
-    figures = {} if row.size is None else row.size.model_dump(mode="json")
+    figures = {} if row.size is None else data_of(row.size)
     return {**row.at, **figures, **row.at, "varies": dict(row.varies), "error": row.error}
 
 

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.results.data import said_of
 from kvcalc.specs.base import Source
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AttentionKernel, GemmKernel, Kernels
@@ -85,7 +86,7 @@ def _share(value: float) -> float:
 
 def toml_of(spec: GpuSpec) -> str:
     """The spec as a TOML file: plain values first, then tables, then arrays of tables."""
-    data = spec.model_dump(mode="json", exclude_defaults=True)
+    data = said_of(spec)
     return f"# Written by kvcalc calibrate: measured, not from a data sheet.\n{_table('', data)}"
 
 

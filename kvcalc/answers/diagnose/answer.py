@@ -15,8 +15,10 @@ from kvcalc.engines.logs.read import read_log
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
 from kvcalc.engines.memory.start import Observed
 from kvcalc.errors import KvcalcError
+from kvcalc.results.data import data_of
 from kvcalc.results.diagnose import DiagnoseReport, DiagnoseResult, Evidence
 from kvcalc.specs.base import Assumption
+from kvcalc.specs.build import build
 
 
 def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) -> DiagnoseReport:
@@ -49,13 +51,13 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
         refusals=explained(facts, specs, held, budget),
         missing=specs.missing,
         advice=log_advice(facts, specs, held, budget),
-        evidence=tuple(Evidence(**line.model_dump()) for line in facts.lines),
+        evidence=tuple(Evidence(**data_of(line)) for line in facts.lines),
     )
     return DiagnoseReport(
         inputs={
             "model": specs.model.name if specs.model else None,
             "gpu": specs.gpu.name if specs.gpu else None,
-            **specs.deployment.model_dump(mode="json"),
+            **data_of(specs.deployment),
         },
         result=result,
         assumptions=(*specs.assumptions, *(budget.assumptions if budget else ()), *_other_file(facts, specs, weights)),
@@ -96,11 +98,12 @@ def _other_file(facts: LogFacts, specs: Logged, weights: int | None) -> tuple[As
 def _budget(facts: LogFacts, specs: Logged, weights: int | None) -> MemoryBudget | None:
     if specs.model is None or specs.gpu is None or weights is None:
         return None
-    observed = Observed.model_validate(
+    observed = build(
+        Observed,
         {
             "runner": facts.runner if facts.runner in ("V0", "V1", "V2") else None,
             "sampler": "fused" if facts.sampler else None,
-        }
+        },
     )
     return memory_before_cache(specs.model, specs.gpu, specs.deployment, weights, observed)
 
@@ -118,8 +121,9 @@ def _capacity(facts: LogFacts, specs: Logged) -> Capacity | None:
 
 def _log(facts: LogFacts) -> dict[str, Any]:
     """Everything the log says but the lines it was read from."""
-    said = facts.model_dump(mode="json", exclude={"lines", "starts"}, exclude_none=True)
-    return {name: value for name, value in said.items() if value not in ([], {}, ())}
+    said = {name: value for name, value in data_of(facts).items() if name not in ("lines", "starts")}
+    said["caches"] = [{name: value for name, value in one.items() if value is not None} for one in said["caches"]]
+    return {name: value for name, value in said.items() if value not in (None, [], {})}
 
 
 def _estimate(value: ByteRange | None) -> dict[str, int] | None:

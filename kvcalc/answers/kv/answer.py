@@ -1,6 +1,7 @@
 """`kvcalc kv`: what one token and one sequence of cache cost."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from kvcalc.answers.explain import explain
 from kvcalc.answers.question import runs_beyond
@@ -131,7 +132,7 @@ def _set_aside(model: ModelSpec, dtype: str, deployment: Deployment, context: in
     if not rules(deployment.engine).TIMED:
         return None
     tokens = deployment.max_num_batched_tokens or BATCHED_TOKENS
-    asked = {"kv_cache_dtype": dtype, "max_num_batched_tokens": tokens, "max_model_len": context}
+    asked: dict[str, Any] = {"kv_cache_dtype": dtype, "max_num_batched_tokens": tokens, "max_model_len": context}
     if rules(deployment.engine).RESERVES_STATES:
         asked["max_num_seqs"] = 1  # this is one of all that may run
     return capacity(model, replace(deployment, **asked), 0).needed_bytes(context)

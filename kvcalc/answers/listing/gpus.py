@@ -82,7 +82,7 @@ def show_gpu(name: str, today: date | None = None) -> GpuReport:
     price = price_of(gpu)
     ridges = {figure.name.rpartition(" ")[2]: figure for figure in _ridges(gpu)}
     result = GpuResult(
-        **dict(gpu) | {"price": price, "aliases": aliases_of(gpu)},
+        **vars(gpu) | {"price": price, "aliases": aliases_of(gpu)},
         numbers=tuple(_numbers(gpu)),
         other_boards=tuple(map(_row, other_boards(name))),
         ridge_flop_per_byte={dtype: float(figure.value or 0) for dtype, figure in ridges.items()},

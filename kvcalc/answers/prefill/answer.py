@@ -3,8 +3,6 @@
 from collections import defaultdict
 from typing import Annotated
 
-from pydantic import Field
-
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed, OperatingPoint
 from kvcalc.answers.explain import explain
@@ -25,8 +23,10 @@ from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import prefill as formulas
 from kvcalc.results.base import Figure
+from kvcalc.results.data import data_of
 from kvcalc.results.prefill import Disaggregation, PrefillReport, PrefillResult, Spike, Term, Transfer
 from kvcalc.specs.base import Assumption, Frozen
+from kvcalc.specs.constraints import Within
 from kvcalc.specs.deployment import Bytes, Tokens, number, size, tokens
 from kvcalc.timing.estimate import assumptions as timing_assumptions
 from kvcalc.timing.estimate import operator_times
@@ -40,7 +40,7 @@ class PrefillSettings(Frozen):
 
     chunk: Annotated[Tokens | None, tokens("--chunk")] = None
     prefix_hit: Annotated[Tokens | None, tokens("--prefix-hit")] = None
-    compute_efficiency: Annotated[float, Field(gt=0, le=1), number("--compute-efficiency")] = 1.0
+    compute_efficiency: Annotated[float, Within(gt=0, le=1), number("--compute-efficiency")] = 1.0
     host_bandwidth: Annotated[Bytes | None, size("--host-bandwidth")] = None  # bytes/s, one way
 
 
@@ -187,14 +187,14 @@ def _inputs(deployed: Deployed, result: PrefillResult, settings: PrefillSettings
     return {
         "model": deployed.model.name,
         "gpu": deployed.gpu.name,
-        **deployed.deployment.model_dump(mode="json"),
+        **data_of(deployed.deployment),
         "kv_cache_dtype": deployed.cache_dtype,
         "input_len": result.prompt_tokens,
         "output_len": deployed.question.workload.output_len,
         "batch": result.batch,
         "context": result.context,
         "tpot_s": deployed.question.workload.tpot_s,
-        **settings.model_dump(mode="json"),
+        **data_of(settings),
         "chunk": result.chunk,
     }
 

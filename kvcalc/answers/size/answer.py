@@ -11,6 +11,7 @@ from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.results.base import Figure
+from kvcalc.results.data import data_of
 from kvcalc.results.size import (
     ContextRow,
     IdealCapacity,
@@ -128,7 +129,7 @@ def _once(assumptions: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
 
 
 def _inputs(deployed: Deployed, context: int, batch: int | None) -> dict[str, object]:
-    given = deployed.deployment.model_dump(mode="json")
+    given = data_of(deployed.deployment)
     return {
         "model": deployed.model.name,
         "gpu": deployed.gpu.name,

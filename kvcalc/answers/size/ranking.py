@@ -40,8 +40,8 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
         first = question._replace(gpu=load_gpu(found[0][0].gpu))
         best = size(first, with_advice=False)
     left_unasked = len(catalog) - len(candidates)
-    result = RankingResult(**dict(best.result), ranking=tuple(row for row, _ in found), not_ranked=left_unasked)
-    return RankingReport(**{**dict(best), "result": result, "warnings": (*best.warnings, *left_out)})
+    result = RankingResult(**vars(best.result), ranking=tuple(row for row, _ in found), not_ranked=left_unasked)
+    return RankingReport(**{**vars(best), "result": result, "warnings": (*best.warnings, *left_out)})
 
 
 def _offered(gpu: GpuSpec) -> bool:

@@ -1,8 +1,6 @@
 """`kvcalc speculate`: tokens per pass, speed-up, the best draft length, and how the gain shrinks with the batch."""
 
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field
+from typing import Annotated
 
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
@@ -16,8 +14,10 @@ from kvcalc.errors import KvcalcError
 from kvcalc.formulas import speculative as formulas
 from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
+from kvcalc.results.data import data_of
 from kvcalc.results.speculate import AtCapacity, BatchRow, GammaRow, SpeculateReport, SpeculateResult
 from kvcalc.specs.base import Assumption, Frozen, replace
+from kvcalc.specs.constraints import Checked, FromText, Within
 from kvcalc.specs.deployment import count, number
 from kvcalc.timing.estimate import assumptions as timing_assumptions
 from kvcalc.units import parse_count, parse_number
@@ -27,32 +27,34 @@ LARGEST_BATCH = 2**16
 BATCHES = tuple(2**i for i in range(11))
 
 
-def _each(parse: Any, flag: str) -> BeforeValidator:
-    def convert(values: Any) -> Any:
-        return tuple(parse(value, flag) if isinstance(value, str) else value for value in values)
-
-    return BeforeValidator(convert)
+MOST_WIDTHS = 16
 
 
-Rate = Annotated[float, Field(ge=0, le=1)]
-Width = Annotated[int, Field(ge=1, le=1024)]
+def _few(widths: tuple[int, ...]) -> tuple[int, ...]:
+    if len(widths) > MOST_WIDTHS:
+        raise ValueError(f"{len(widths)} widths are more than {MOST_WIDTHS}")
+    return widths
+
+
+Rate = Annotated[float, Within(ge=0, le=1)]
+Width = Annotated[int, Within(ge=1, le=1024)]
 
 
 class SpeculateSettings(Frozen):
     """What `speculate` takes beside the flags of every command."""
 
     draft: str | None = None
-    draft_cost: Annotated[float | None, Field(ge=0, le=1000), number("--draft-cost")] = None
+    draft_cost: Annotated[float | None, Within(ge=0, le=1000), number("--draft-cost")] = None
     draft_quantization: str | None = None
-    gamma: Annotated[int | None, Field(ge=1, le=64), count("--gamma")] = None
-    acceptance: Annotated[tuple[Rate, ...], _each(parse_number, "--acceptance")] = ()
-    decay: Annotated[float, Field(gt=0, le=1), number("--decay")] = 1.0
+    gamma: Annotated[int | None, Within(ge=1, le=64), count("--gamma")] = None
+    acceptance: Annotated[tuple[Rate, ...], FromText(parse_number, "--acceptance")] = ()
+    decay: Annotated[float, Within(gt=0, le=1), number("--decay")] = 1.0
     accepted_length: tuple[str, ...] = ()  # "3.1", or "4:3.1": measured with 4 draft tokens
     target_probs: str | None = None
     draft_probs: str | None = None
-    tree_width: Annotated[tuple[Width, ...], Field(max_length=16), _each(parse_count, "--tree-width")] = ()
+    tree_width: Annotated[tuple[Width, ...], Checked(_few), FromText(parse_count, "--tree-width")] = ()
     tree: bool = False  # the method's own
-    tree_nodes: Annotated[int | None, Field(ge=1, le=4096), count("--tree-nodes")] = None
+    tree_nodes: Annotated[int | None, Within(ge=1, le=4096), count("--tree-nodes")] = None
 
 
 def speculate(question: Question, settings: SpeculateSettings | None = None) -> SpeculateReport:
@@ -78,11 +80,11 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
         inputs={
             "model": target.model.name,
             "gpu": target.gpu.name,
-            **target.deployment.model_dump(mode="json"),
+            **data_of(target.deployment),
             "kv_cache_dtype": target.cache_dtype,
             "batch": batch,
             "context": context,
-            **settings.model_dump(mode="json"),
+            **data_of(settings),
             "gamma": result.gamma,
             "draft": found.name,
         },

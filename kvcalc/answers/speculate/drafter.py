@@ -192,8 +192,7 @@ def _plain_attention(target: ModelSpec) -> tuple[Attention, tuple[Assumption, ..
     for group in target.groups:
         for mixer in group.mixers:
             if isinstance(mixer, Attention):
-                plain = {"window": None, "chunked": False, "owns_cache": True, "indexer": None}
-                return replace(mixer, **plain), ()
+                return replace(mixer, window=None, chunked=False, owns_cache=True, indexer=None), ()
     heads = max(1, target.hidden // HEAD_DIM)
     why = f"the target has no plain attention to copy: {heads} heads of {HEAD_DIM} elements"
     mixer = Attention(query_heads=heads, kv_heads=heads, head_dim=HEAD_DIM, v_head_dim=HEAD_DIM)

@@ -18,7 +18,7 @@ from kvcalc.answers.speculate.acceptance import Acceptance
 from kvcalc.answers.speculate.drafter import Drafter
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, field_names
 from kvcalc.timing.profile import version_key
 
 
@@ -39,7 +39,7 @@ class Overheads(Frozen):
         for one in tables():
             early = "before" not in one or (version and version_key(version) < version_key(one["before"]))
             if one["engine"] == engine and early:
-                return cls(**{name: one[name] for name in cls.model_fields if name in one})
+                return cls(**{name: one[name] for name in field_names(cls) if name in one})
         return cls.of("any", None)
 
 

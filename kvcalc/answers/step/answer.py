@@ -10,6 +10,7 @@ from kvcalc.answers.verdict import unfit_reason
 from kvcalc.answers.working import peak_of, working
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
+from kvcalc.results.data import data_of
 from kvcalc.results.step import MatmulThreshold, OperatorRow, StepReport, StepResult
 from kvcalc.specs.model import ModelSpec, Tensor
 
@@ -54,7 +55,7 @@ def step(question: Question, with_working: bool = True) -> StepReport:
         inputs={
             "model": deployed.model.name,
             "gpu": deployed.gpu.name,
-            **deployed.deployment.model_dump(mode="json"),
+            **data_of(deployed.deployment),
             "kv_cache_dtype": deployed.cache_dtype,
             "batch": at.batch,
             "context": at.context,

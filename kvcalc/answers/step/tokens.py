@@ -17,6 +17,7 @@ from kvcalc.counting.work import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul, step
 from kvcalc.results.base import Figure
+from kvcalc.results.data import data_of
 from kvcalc.results.step import StepReport, StepResult
 from kvcalc.timing.estimate import assumptions as timing_assumptions
 from kvcalc.timing.estimate import operator_times
@@ -68,7 +69,7 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         inputs={
             "model": deployed.model.name,
             "gpu": deployed.gpu.name,
-            **deployed.deployment.model_dump(mode="json"),
+            **data_of(deployed.deployment),
             "kv_cache_dtype": deployed.cache_dtype,
             "batch": batch,
             "context": cached,

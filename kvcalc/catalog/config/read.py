@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from pydantic import ValidationError
-
 from kvcalc.catalog.config.families.decoder import read_groups, view
 from kvcalc.catalog.config.families.defaults import defaults_of
 from kvcalc.catalog.config.families.mtp import read_mtp
@@ -18,8 +16,7 @@ from kvcalc.catalog.config.keys import Keys
 from kvcalc.catalog.config.towers import read_towers
 from kvcalc.catalog.quantization.checkpoint import apply_quantization
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Source, replace
-from kvcalc.specs.checked import first_mistake
+from kvcalc.specs.base import OutOfRange, Source, replace
 from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.model import ModelSpec
 
@@ -45,11 +42,8 @@ def read_config(
     """
     try:
         return _read(config, name, source, hf_quant_config)
-    except ValidationError as error:  # each key may be well, and what follows from them not: a matrix of no columns
-        field, why = first_mistake(error)
-        raise KvcalcError(
-            f"the sizes in the config do not go together: {error.title} {field}: {why}", hint="correct the config"
-        ) from None
+    except OutOfRange as error:  # each key may be well, and what follows from them not: a matrix of no columns
+        raise KvcalcError(f"the sizes in the config do not go together: {error}", hint="correct the config") from None
 
 
 def _read(

@@ -145,8 +145,7 @@ def _eight_bit_float(weights: Keys, group: int | None, strategy: str) -> WeightF
     if group == 32:
         return MXFP8
     if group:
-        grouped = {"name": f"fp8-g{group}", "scale": "group", "group": group, "scale_bits": 16}
-        return replace(FP8_CHANNEL, **grouped)
+        return replace(FP8_CHANNEL, name=f"fp8-g{group}", scale="group", group=group, scale_bits=16)
     return bf16_scales(FP8_TENSOR)
 
 

@@ -1,5 +1,7 @@
 """`--quantization` and `--dtype`: the same model stored otherwise than its checkpoint."""
 
+from typing import Any
+
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.catalog.quantization.cover import Module, Scheme, cover
 from kvcalc.errors import KvcalcError
@@ -102,6 +104,6 @@ def redtype(model: ModelSpec, name: str) -> ModelSpec:
     return _otherwise(changed, dtype=dtype, assumptions=(*model.assumptions, taken))
 
 
-def _otherwise(model: ModelSpec, **changes: object) -> ModelSpec:
+def _otherwise(model: ModelSpec, **changes: Any) -> ModelSpec:
     """What the file holds no longer says how large the weights are."""
     return replace(model, weight_file_bytes=None, file_parameters=None, **changes)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, field
 
 Value = str | int | float | bool
 
@@ -49,7 +49,9 @@ class LogFacts(Frozen):
     model_file: str | None = None  # llama.cpp names the file that it loads
     architecture: str | None = None
     gpu: str | None = None
-    settings: Mapping[str, Value] = {}  # by the names of Deployment's fields, and a few beside them
+    settings: Mapping[str, Value] = field(
+        default_factory=dict
+    )  # by the names of Deployment's fields, and a few beside them
     runner: str | None = None
     sampler: str | None = None
 

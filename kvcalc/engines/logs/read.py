@@ -13,6 +13,7 @@ from kvcalc.engines.logs.facts import LogCache, LogFacts, LogLine, Refusal, Valu
 from kvcalc.engines.logs.patterns import Pattern, patterns, values_of
 from kvcalc.engines.logs.settings import settings_in
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.build import build
 
 LONGEST_LINE = 20_000  # characters; a start-up line is shorter, and what follows is not needed
 MOST_NOTES = 2_000  # lines that are kept as evidence
@@ -201,7 +202,8 @@ def _facts(start: _Start, starts: int) -> LogFacts:
     fields = {name: str(value) if name in _TEXT else value for name, value in fields.items()}
     model = start.settings.get("model", facts.get("model"))
     first = next((rank for rank, _ in start.caches), None)
-    return LogFacts.model_validate(
+    return build(
+        LogFacts,
         fields
         | {
             "engine": start.votes.most_common(1)[0][0] if start.votes else None,
@@ -211,7 +213,7 @@ def _facts(start: _Start, starts: int) -> LogFacts:
             "refusals": tuple(start.refusals),
             "lines": tuple(start.lines),
             "starts": starts,
-        }
+        },
     )
 
 

@@ -10,6 +10,7 @@ from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, mixer_pages, refu
 from kvcalc.engines.vllm.planning import Planning, in_flight_tokens, planning_of, state_pages
 from kvcalc.engines.vllm.report import printed_tokens, rounding_in_words, rule_in_words
 from kvcalc.specs.base import replace
+from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, Mixer, ModelSpec, Recurrent
 
@@ -141,4 +142,4 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
     elif page.kind == "chunked":
         assert page.window is not None
         fields["most_tokens"] = page.window + in_flight_tokens(deployment, rules)
-    return Group.model_validate(fields)
+    return build(Group, fields)

@@ -19,6 +19,7 @@ from kvcalc.counting.cache import element_bytes
 from kvcalc.engines.vllm.groups import Layer, LayerGroup
 from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, index_bytes
 from kvcalc.specs.base import replace
+from kvcalc.specs.build import build
 from kvcalc.specs.model import CompressedAttention
 
 BLOCK = 256  # tokens of a page of compressed vectors
@@ -54,9 +55,7 @@ def _packed_vector(mixer: CompressedAttention) -> int:
 
 def _page(kind: str, size: int, block: int, align: int, window: int | None = None, per: int = 1) -> Page:
     whole = -(-(block // per * size) // align) * align
-    return Page.model_validate(
-        {"kind": kind, "page_bytes": whole, "block_size": block, "window": window, "shape": (size, per)}
-    )
+    return build(Page, {"kind": kind, "page_bytes": whole, "block_size": block, "window": window, "shape": (size, per)})
 
 
 def _state(width: int, ratio: int, align: int) -> Page:

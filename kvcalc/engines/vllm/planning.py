@@ -11,6 +11,7 @@ from fractions import Fraction
 from kvcalc.engines.memory.data import constants
 from kvcalc.engines.versions import since, version_or
 from kvcalc.specs.base import Frozen
+from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
 
 BATCHED_TOKENS = 8192  # max_num_batched_tokens of a server on a GPU of 70 GiB or more
@@ -66,7 +67,7 @@ def planning_of(text: str | None) -> Planning:
     for first, change in CHANGES:
         if since(version, first):
             chosen |= change
-    return Planning.model_validate(chosen)
+    return build(Planning, chosen)
 
 
 def in_flight_tokens(deployment: Deployment, rules: Planning) -> int:

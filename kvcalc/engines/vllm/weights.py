@@ -7,6 +7,8 @@ from kvcalc.engines.memory.loading import loaded_on_ranks
 from kvcalc.engines.memory.weight_blocks import Divides, check_weight_blocks
 from kvcalc.engines.versions import row_for, since, version_or
 from kvcalc.engines.vllm.planning import planning_of
+from kvcalc.specs.base import field_names
+from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import LatentAttention, ModelSpec
@@ -58,7 +60,7 @@ def expert_kernels(deployment: Deployment, gpu: GpuSpec | None) -> tuple[ExpertK
     data = constants("vllm")
     version = version_or(deployment.engine_version, data["newest"])
     row = row_for(data["expert_kernels"], version, hardware=_hardware(gpu))
-    chosen = ExpertKernels.model_validate({name: row[name] for name in row if name in ExpertKernels.model_fields})
+    chosen = build(ExpertKernels, {name: row[name] for name in row if name in field_names(ExpertKernels)})
     return (chosen, *(one for one in USUAL if one.format != chosen.format))
 
 

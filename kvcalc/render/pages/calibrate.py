@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
 from kvcalc.results.calibrate import CalibrateReport, CalibrateResult
+from kvcalc.results.data import data_of
 from kvcalc.units import format_bytes, format_decimal_bytes, format_seconds, format_si
 
 
@@ -108,6 +109,6 @@ def rows(report: CalibrateReport) -> list[dict[str, Any]]:
         {"name": "dispatch_s", "value": result.dispatch_s},
     ]
     found += [{"name": "peak_flops", "dtype": dtype, "value": peak} for dtype, peak in result.peak_flops.items()]
-    found += [{"name": "linear", **row.model_dump()} for row in result.linear_rows]
-    found += [{"name": "attention", **row.model_dump()} for row in result.attention_rows]
-    return found + [{"name": "glue", **row.model_dump()} for row in result.glue_rows]
+    found += [{"name": "linear", **data_of(row)} for row in result.linear_rows]
+    found += [{"name": "attention", **data_of(row)} for row in result.attention_rows]
+    return found + [{"name": "glue", **data_of(row)} for row in result.glue_rows]

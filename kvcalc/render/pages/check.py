@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.results.check import CheckedDeployment, CheckReport, LimitResult
+from kvcalc.results.data import data_of
 from kvcalc.units import format_seconds, format_usd
 
 
@@ -70,7 +71,7 @@ def shown(name: str, value: float | bool | None) -> str:
 def rows(report: CheckReport) -> list[dict[str, Any]]:
     """For CSV: one line a limit."""
     return [
-        {"deployment": one.name, "model": one.model, "gpu": one.gpu, **limit.model_dump()}
+        {"deployment": one.name, "model": one.model, "gpu": one.gpu, **data_of(limit)}
         for one in report.result.deployments
         for limit in one.limits
     ]

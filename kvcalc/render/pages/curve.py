@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Page, Plot, Series, Table, Text, assumed
 from kvcalc.results.curve import CurvePoint, CurveReport
+from kvcalc.results.data import data_of
 from kvcalc.units import format_count, format_seconds, format_usd
 
 
@@ -112,4 +113,4 @@ def _row(point: CurvePoint, estimated: bool) -> tuple[str, ...]:
 
 def rows(report: CurveReport) -> list[dict[str, Any]]:
     """For CSV: one line a point."""
-    return [point.model_dump() for point in report.result.points]
+    return [data_of(point) for point in report.result.points]

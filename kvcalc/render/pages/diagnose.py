@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.results.base import engine_name
+from kvcalc.results.data import data_of
 from kvcalc.results.diagnose import Compared, DiagnoseReport, DiagnoseResult, MemoryLine
 from kvcalc.units import GIB, format_bytes, format_count, format_gib
 
@@ -102,4 +103,4 @@ def _disagreement(one: Compared) -> str:
 
 def rows(report: DiagnoseReport) -> list[dict[str, Any]]:
     """For CSV: the figures that were compared."""
-    return [one.model_dump() for one in report.result.agreement]
+    return [data_of(one) for one in report.result.agreement]

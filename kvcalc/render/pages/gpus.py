@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.results.data import data_of
 from kvcalc.results.gpus import (
     GpuNumber,
     GpuReport,
@@ -53,7 +54,7 @@ def _row(gpu: GpuRow) -> tuple[str, ...]:
 
 def list_rows(report: GpusReport) -> list[dict[str, Any]]:
     """For CSV: one line an accelerator."""
-    return [gpu.model_dump() for gpu in report.result.gpus]
+    return [data_of(gpu) for gpu in report.result.gpus]
 
 
 def one_page(report: GpuReport) -> Page:
@@ -136,7 +137,7 @@ def _priced(row: MachineRow) -> tuple[str, ...]:
 
 def machines_rows(report: MachinesReport) -> list[dict[str, Any]]:
     """For CSV: one line a machine."""
-    return [dict(row) for row in report.result.machines]
+    return [data_of(row) for row in report.result.machines]
 
 
 def _value(number: GpuNumber) -> str:
@@ -163,4 +164,4 @@ def _source(number: GpuNumber) -> str:
 
 def one_rows(report: GpuReport) -> list[dict[str, Any]]:
     """For CSV: one line a number."""
-    return [one.model_dump() for one in report.result.numbers]
+    return [data_of(one) for one in report.result.numbers]

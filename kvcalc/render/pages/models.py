@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed, sources
+from kvcalc.results.data import data_of
 from kvcalc.results.models import ModelReport, ModelResult, ModelRow, ModelsReport
 from kvcalc.units import GIB, format_bytes, format_count, format_parameters, format_tokens, three_digits
 
@@ -47,7 +48,7 @@ def _growth(model: ModelRow) -> str:
 
 def list_rows(report: ModelsReport) -> list[dict[str, Any]]:
     """For CSV: one line a card."""
-    return [model.model_dump() for model in report.result.models]
+    return [data_of(model) for model in report.result.models]
 
 
 def one_page(report: ModelReport) -> Page:
@@ -122,4 +123,4 @@ def _formats(model: ModelResult) -> Table:
 
 def one_rows(report: ModelReport) -> list[dict[str, Any]]:
     """For CSV: the figures in one line."""
-    return [report.result.model_dump(exclude={"published", "formats"})]
+    return [{name: value for name, value in data_of(report.result).items() if name not in ("published", "formats")}]

@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
 from kvcalc.results.base import engine_name
+from kvcalc.results.data import data_of
 from kvcalc.results.prefill import Chunk, Disaggregation, PrefillReport, PrefillResult, Serving
 from kvcalc.units import format_bytes, format_count, format_seconds, format_si, format_things
 
@@ -166,4 +167,4 @@ def _preemption(result: PrefillResult) -> Facts:
 
 def rows(report: PrefillReport) -> list[dict[str, Any]]:
     """For CSV: one line a chunk."""
-    return [one.model_dump() for one in report.result.chunks]
+    return [data_of(one) for one in report.result.chunks]

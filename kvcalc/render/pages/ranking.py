@@ -6,6 +6,7 @@ from typing import Any
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.render.pages.size import figures
 from kvcalc.results.base import engine_name
+from kvcalc.results.data import data_of
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
 from kvcalc.units import format_count, format_gigabytes, format_seconds, format_usd
 
@@ -63,4 +64,4 @@ def _ranked(row: RankedGpu) -> tuple[str, ...]:
 
 def rows(report: RankingReport) -> list[dict[str, Any]]:
     """For CSV: the ranking."""
-    return [row.model_dump() for row in report.result.ranking]
+    return [data_of(row) for row in report.result.ranking]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.results.data import data_of
 from kvcalc.results.run import RunPoint, RunReport, RunResult
 from kvcalc.units import format_bytes, format_count, format_decimal_bytes, format_seconds, format_si
 
@@ -127,4 +128,4 @@ def _ids(tokens: tuple[int, ...]) -> str:
 
 def rows(report: RunReport) -> list[dict[str, Any]]:
     """For CSV: one line a term of a point."""
-    return [point.model_dump() for point in report.result.points]
+    return [data_of(point) for point in report.result.points]

@@ -6,6 +6,7 @@ from typing import Any
 from kvcalc.render.page import Block, Facts, Page, Text, assumed
 from kvcalc.render.pages.paging import paging_facts
 from kvcalc.results.base import Range, engine_name
+from kvcalc.results.data import data_of
 from kvcalc.results.size import MemoryTerm, Serving, SizeReport, SizeResult
 from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_seconds, format_things, format_usd
 
@@ -150,4 +151,4 @@ def _speed(tokens_per_s: float, cost: float | None, remark: str) -> str:
 
 def rows(report: SizeReport) -> list[dict[str, Any]]:
     """For CSV: the figures."""
-    return [report.result.model_dump()]
+    return [data_of(report.result)]

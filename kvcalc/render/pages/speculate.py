@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
 from kvcalc.results.base import engine_name
+from kvcalc.results.data import data_of
 from kvcalc.results.speculate import SpeculateReport, SpeculateResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_things, format_usd
 
@@ -117,4 +118,4 @@ def _limits(result: SpeculateResult) -> Facts:
 
 def rows(report: SpeculateReport) -> list[dict[str, Any]]:
     """For CSV: one line a batch."""
-    return [row.model_dump() for row in report.result.by_batch]
+    return [data_of(row) for row in report.result.by_batch]

@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
 from kvcalc.render.pages.paging import paging_facts
+from kvcalc.results.data import data_of
 from kvcalc.results.step import OperatorRow, StepReport, StepResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_short_bytes, format_si
 
@@ -101,4 +102,4 @@ def _thresholds(result: StepResult) -> Block:
 
 def rows(report: StepReport) -> list[dict[str, Any]]:
     """For CSV: one line an operator."""
-    return [row.model_dump() for row in report.result.operators] or [report.result.model_dump()]
+    return [data_of(row) for row in report.result.operators] or [data_of(report.result)]

@@ -5,12 +5,13 @@ import pytest
 from kvcalc.answers.kv.answer import kv
 from kvcalc.catalog.models import load_model
 from kvcalc.results.kv import KvPoint
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB, MIB
 
 
 def one(model: str, context: int, engine: str = "ideal", dtype: str = "auto", **flags: object) -> KvPoint:
-    asked = Deployment.model_validate({"engine": engine, **flags})
+    asked = checked(Deployment, {"engine": engine, **flags})
     return kv([load_model(model)], asked, contexts=(context,), cache_dtypes=(dtype,)).result.models[0].by_context[0]
 
 

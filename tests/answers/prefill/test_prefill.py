@@ -12,11 +12,12 @@ from kvcalc.answers.prefill.cache import exposed, sent_bytes
 from kvcalc.answers.question import ask
 from kvcalc.errors import KvcalcError
 from kvcalc.results.prefill import PrefillResult
+from kvcalc.specs.checked import checked
 
 
 def run(model: str = "llama-3-8b", own: dict[str, object] | None = None, **flags: Any) -> PrefillResult:
     given = {name: str(value) for name, value in flags.items()}
-    return prefill(ask(model, {"gpu": "h100-sxm", **given}), PrefillSettings.model_validate(own or {})).result
+    return prefill(ask(model, {"gpu": "h100-sxm", **given}), checked(PrefillSettings, own or {})).result
 
 
 @pytest.mark.parametrize("engine", ["ideal", "vllm"])

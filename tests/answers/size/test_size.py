@@ -9,13 +9,14 @@ from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.results.size import SizeResult
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
 from kvcalc.units import GIB
 
 
 def answer(model: str, gpu: str = "h200-sxm", **flags: Any) -> SizeResult:
-    asked = Deployment.model_validate(flags)
+    asked = checked(Deployment, flags)
     return size(Question(model=load_model(model), gpu=load_gpu(gpu), deployment=asked, workload=Workload())).result
 
 

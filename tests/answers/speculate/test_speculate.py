@@ -18,11 +18,12 @@ from kvcalc.counting.params import total_parameters
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.speculative import tokens_per_pass
 from kvcalc.results.speculate import SpeculateResult
+from kvcalc.specs.checked import checked
 
 
 def run(model: str = "llama-3-8b", own: dict[str, object] | None = None, **flags: object) -> SpeculateResult:
     given = {name: str(value) for name, value in {"gpu": "h100-sxm", **flags}.items()}
-    return speculate(ask(model, given), SpeculateSettings.model_validate(own or {})).result
+    return speculate(ask(model, given), checked(SpeculateSettings, own or {})).result
 
 
 # Acceptance

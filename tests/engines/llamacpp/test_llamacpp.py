@@ -6,13 +6,14 @@ from engines.models import GEMMA_3_27B, LLAMA_3_8B, QWEN3_5_9B, QWEN3_5_27B, gqa
 from kvcalc.engines import capacity
 from kvcalc.engines.llamacpp.capacity import row_bytes, sliding_cells, state_bytes
 from kvcalc.engines.llamacpp.dtypes import key_value_types
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Mixer, ModelSpec, Recurrent
 from kvcalc.units import GIB, MIB
 
 
 def llama(dtype: str = "auto", **flags: object) -> Deployment:
-    return Deployment.model_validate({"engine": "llamacpp", "kv_cache_dtype": dtype, **flags})
+    return checked(Deployment, {"engine": "llamacpp", "kv_cache_dtype": dtype, **flags})
 
 
 @pytest.mark.parametrize(

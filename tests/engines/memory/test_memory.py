@@ -9,6 +9,8 @@ from kvcalc.engines.memory.before_cache import UNIFIED
 from kvcalc.engines.memory.shape import Encoder, ProfileShape
 from kvcalc.engines.memory.start import Observed, Start
 from kvcalc.specs.base import replace
+from kvcalc.specs.build import build
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec, Link
 from kvcalc.specs.model import Attention, DenseMlp, LayerGroup, ModelSpec, Tensor
@@ -45,7 +47,7 @@ QWEN25_VL_3B = ProfileShape(
 
 def vllm(version: str, **flags: object) -> Deployment:
     given: dict[str, object] = {"engine_version": version, "max_num_batched_tokens": 8192, "max_num_seqs": 1024}
-    return Deployment.model_validate(given | flags)
+    return checked(Deployment, given | flags)
 
 
 # shape, deployment, runner, sampler, printed peak activation in GiB, what holds it
@@ -68,7 +70,7 @@ PEAKS = [
 def test_peak_activation_of_logs(
     shape: ProfileShape, deployment: Deployment, runner: str, sampler: str | None, printed: float, phase: str
 ) -> None:
-    observed = Observed.model_validate({"runner": runner, "sampler": sampler})
+    observed = checked(Observed, {"runner": runner, "sampler": sampler})
     found = budget_of_start(Start(shape, H100, deployment, 10 * GIB, observed=observed)).activation
     assert found is not None
     assert found.phase == phase
@@ -177,7 +179,7 @@ def test_ideal_has_no_overhead() -> None:
 
 def linear(name: str, outputs: int, inputs: int, split: str) -> Tensor:
     fields = {"name": name, "shape": (outputs, inputs), "category": "attention", "split": split, "matmul": True}
-    return Tensor.model_validate(fields)
+    return build(Tensor, fields)
 
 
 def test_adapter_slots() -> None:
@@ -214,7 +216,7 @@ def test_terms_always_close(
     fields = {"engine": engine, "tensor_parallel_size": tp, "pipeline_parallel_size": pp}
     if engine == "vllm":
         fields["engine_version"] = version
-    found = budget_of_start(Start(shape, H100, Deployment.model_validate(fields), weights, max_model_len=4096))
+    found = budget_of_start(Start(shape, H100, checked(Deployment, fields), weights, max_model_len=4096))
     assert found.pool is not None
     assert found.pool.low <= found.pool.value <= found.pool.high
     assert abs(found.requested - found.weights - found.overhead.value - found.pool.value) <= 2

@@ -5,6 +5,7 @@ import pytest
 from kvcalc.catalog.models import load_model
 from kvcalc.engines import capacity, loaded_weight_bytes
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB
 
@@ -21,7 +22,7 @@ from kvcalc.units import GIB
     ],
 )
 def test_what_engines_refuse(model: str, flags: dict[str, object]) -> None:
-    deployment = Deployment.model_validate(flags)
+    deployment = checked(Deployment, flags)
     for ask in (lambda m, d: capacity(m, d, GIB), loaded_weight_bytes):
         with pytest.raises(KvcalcError, match="128") as caught:
             ask(load_model(model), deployment)
@@ -40,11 +41,11 @@ def test_what_engines_refuse(model: str, flags: dict[str, object]) -> None:
     ],
 )
 def test_what_they_take(model: str, flags: dict[str, object]) -> None:
-    capacity(load_model(model), Deployment.model_validate(flags), GIB)
+    capacity(load_model(model), checked(Deployment, flags), GIB)
 
 
 @pytest.mark.parametrize("engine", ["sglang", "trtllm", "llamacpp"])
 def test_decode_context_parallelism_of_other_engines_is_not_guessed(engine: str) -> None:
     flags = {"engine": engine, "tensor_parallel_size": 8, "decode_context_parallel_size": 2}
     with pytest.raises(KvcalcError, match="not known"):
-        capacity(load_model("deepseek-v3"), Deployment.model_validate(flags), GIB)
+        capacity(load_model("deepseek-v3"), checked(Deployment, flags), GIB)

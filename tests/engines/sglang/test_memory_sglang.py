@@ -8,6 +8,7 @@ from kvcalc.engines.memory.start import Start
 from kvcalc.engines.sglang.memory import request_table, static_fraction
 from kvcalc.engines.versions import parse_version
 from kvcalc.specs.base import replace
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
@@ -31,7 +32,7 @@ def card(total_gib: float, vendor: str = "NVIDIA") -> GpuSpec:
 
 
 def sglang(version: str, **flags: object) -> Deployment:
-    return Deployment.model_validate({"engine": "sglang", "engine_version": version} | flags)
+    return checked(Deployment, {"engine": "sglang", "engine_version": version} | flags)
 
 
 @pytest.mark.parametrize(

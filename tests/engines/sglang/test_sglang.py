@@ -5,6 +5,7 @@ from engines.models import GEMMA_3_27B, QWEN3_5_9B, QWEN3_5_27B, gqa, latent, ma
 
 from kvcalc.engines import capacity
 from kvcalc.engines.sglang.capacity import cells, max_running_requests, state_bytes
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec, Recurrent
 from kvcalc.units import GIB
@@ -17,7 +18,7 @@ NEMOTRON_NANO_9B = model((27, mamba2(128, 80, 128, groups=8)), (4, gqa(8, 128, 4
 
 
 def sglang(**flags: object) -> Deployment:
-    return Deployment.model_validate({"engine": "sglang", **flags})
+    return checked(Deployment, {"engine": "sglang", **flags})
 
 
 def all_layers(spec: ModelSpec) -> frozenset[int]:

@@ -4,6 +4,7 @@ import pytest
 from engines.models import DEEPSEEK_V3, GPT_OSS_20B, LLAMA_3_8B, QWEN3_NEXT, gqa, model
 
 from kvcalc.engines import capacity
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.units import GIB
@@ -26,7 +27,7 @@ LLAMA_2_7B = model((32, gqa(32, 128)), max_context=4096)
     ],
 )  # fmt: skip
 def test_blocks_of_logs(spec: ModelSpec, flags: dict[str, object], pool: int, tokens: int, blocks: int) -> None:
-    held = capacity(spec, Deployment.model_validate({"engine": "trtllm", **flags}), pool)
+    held = capacity(spec, checked(Deployment, {"engine": "trtllm", **flags}), pool)
     assert held.kv_cache_size_tokens == pytest.approx(tokens, rel=2e-4)
     assert held.num_blocks == pytest.approx(blocks, rel=2e-4)
 

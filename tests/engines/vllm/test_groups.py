@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kvcalc.engines.vllm.compressed import dealt, least_padding
 from kvcalc.engines.vllm.groups import grouped, split, unify
 from kvcalc.engines.vllm.pages import Page
+from kvcalc.specs.build import build
 
 WIDEST = Fraction(3, 2)
 
@@ -21,7 +22,7 @@ def pages(kind: str, count: int, page_bytes: int, block_size: int | None = 16, w
         "window": window,
         "shape": (page_bytes,),
     }
-    return [Page.model_validate(fields)] * count
+    return [build(Page, fields)] * count
 
 
 def layers(*classes: list[Page]) -> list[tuple[int, Page]]:

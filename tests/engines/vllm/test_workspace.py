@@ -11,6 +11,7 @@ from kvcalc.engines.memory.shape import Compressed, Latents, ProfileShape
 from kvcalc.engines.memory.start import Start
 from kvcalc.engines.vllm.settings import vllm_settings
 from kvcalc.engines.vllm.workspace import index_logits_bytes, reserved_bytes
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB
 
@@ -115,7 +116,7 @@ def test_replicas_that_share_experts_pay_for_each_other() -> None:
     shape = ProfileShape(hidden=6144, vocab=151936, layers=62, expert_width=2560, top_k=8, quantized=True)
     asked = {"engine_version": "0.10", "enable_expert_parallel": True, "max_num_batched_tokens": 8192}
     alone, shared = (
-        budget_of_start(Start(shape, H200, Deployment.model_validate(asked | {"data_parallel_size": dp}), 60 * GIB))
+        budget_of_start(Start(shape, H200, checked(Deployment, asked | {"data_parallel_size": dp}), 60 * GIB))
         for dp in (1, 8)
     )
     assert shared.activation is not None

@@ -3,8 +3,6 @@
 They are in the checkpoint whether or not an engine drafts with them, so they are counted apart.
 """
 
-from dataclasses import replace
-
 from kvcalc.catalog.config.families.decoder import layer_group
 from kvcalc.catalog.config.families.kinds import extra_kinds
 from kvcalc.catalog.config.families.plan import layer_count, mixer_of, read_plan
@@ -12,6 +10,7 @@ from kvcalc.catalog.config.families.plan_layer import Layer
 from kvcalc.catalog.config.families.tensors import linear, norm
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import LayerGroup, Tensor
 
 COUNT = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")
@@ -23,13 +22,13 @@ def read_mtp(keys: Keys, traits: Traits, hidden: int, vocab: int) -> tuple[Layer
     count = keys.count(*COUNT, most=MOST)
     if not count or not keys.given(*COUNT):  # a class's default says nothing of a checkpoint
         return ()
-    own = traits.model_copy(update={"layers": traits.mtp_layers})
+    own = replace(traits, layers=traits.mtp_layers)
     first = layer_count(keys, traits) if traits.mtp_layers == traits.layers else 0
     kinds = _layers(keys, traits, count)
     groups = [layer_group(keys, own, hidden, layer, places) for layer, places in _placed(kinds, first).items()]
     joint = _joint(traits, hidden, vocab)
     last = groups[-1]
-    return (*groups[:-1], last.model_copy(update={"tensors": (*last.tensors, *joint)}))
+    return (*groups[:-1], replace(last, tensors=(*last.tensors, *joint)))
 
 
 def _placed(layers: list[Layer], first: int) -> dict[Layer, list[int]]:

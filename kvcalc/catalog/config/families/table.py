@@ -7,6 +7,7 @@ from typing import Any
 
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.files.sections import find_table
+from kvcalc.specs.build import build
 
 PARTS = ("dense", "moe", "latent", "hybrid", "older", "encoder_decoder", "multimodal")
 
@@ -45,4 +46,4 @@ def traits_of(model_type: str) -> Traits:
         return Traits(refuse=_refused()[model_type])
     if _entry(model_type) is None:
         return Traits(known=False, window="said")
-    return Traits.model_validate(_merged(model_type))
+    return build(Traits, _merged(model_type))

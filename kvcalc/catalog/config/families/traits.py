@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
-
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, field
 from kvcalc.specs.model import Category, Split
 
 Switch = bool | str  # fixed, or an expression: see docs/reference/expressions.md
@@ -56,12 +54,12 @@ class Traits(Frozen):
     refuse_if: Switch = True
     assume: str = ""  # what is taken for granted about it, in words
     understood: tuple[str, ...] = ()  # keys that have no part in what kvcalc counts
-    defaults: dict[str, int | bool | str] = Field(default_factory=dict)  # what absent keys mean, beyond the class's
+    defaults: dict[str, int | bool | str] = field(default_factory=dict)  # what absent keys mean, beyond the class's
 
-    sizes: dict[str, str] = Field(default_factory=dict)  # sizes with a name, for the table's other expressions
-    keys: dict[str, str] = Field(default_factory=dict)  # where the decoder's sizes have other keys
+    sizes: dict[str, str] = field(default_factory=dict)  # sizes with a name, for the table's other expressions
+    keys: dict[str, str] = field(default_factory=dict)  # where the decoder's sizes have other keys
     encoder: str = ""  # the traits of the encoder beside it
-    encoder_keys: dict[str, str] = Field(default_factory=dict)
+    encoder_keys: dict[str, str] = field(default_factory=dict)
     cross: str = ""  # every layer's cross-attention
     cross_layer: str = ""  # that of layers that have no other attention (`cross_attention_layers`)
     cross_input: Size = "hidden"  # the width of what it reads
@@ -81,7 +79,7 @@ class Traits(Frozen):
     final_norm: str = "model.norm"
     norm: Literal["weight", "bias", "none"] = "weight"  # what a norm has: a weight, a bias too, or nothing
     norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
-    norms_when: dict[str, str] = Field(default_factory=dict)  # of norms that only some models have
+    norms_when: dict[str, str] = field(default_factory=dict)  # of norms that only some models have
     parallel: Switch = False  # attention and MLP side by side
 
     attention: str = "self_attn"
@@ -107,8 +105,8 @@ class Traits(Frozen):
     gate_name: str = "gate_proj"
     gate_when: Switch = True
     value_is_key: Switch = False  # full layers have no v_proj of their own: values are made from k_proj
-    full_keys: dict[str, str] = Field(default_factory=dict)  # keys that full layers have otherwise
-    sliding_keys: dict[str, str] = Field(default_factory=dict)
+    full_keys: dict[str, str] = field(default_factory=dict)  # keys that full layers have otherwise
+    sliding_keys: dict[str, str] = field(default_factory=dict)
     shared_kv_tensors: bool = True  # layers that read another layer's cache still have k_proj and v_proj
 
     pattern: Pattern | None = None

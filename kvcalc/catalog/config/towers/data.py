@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from kvcalc.catalog.config.towers.table import Tree
 from kvcalc.catalog.files.sections import find_table
-from kvcalc.specs.base import Frozen
+from kvcalc.specs.base import Frozen, field
+from kvcalc.specs.build import build
 
 Kind = Literal["vision", "audio", "encoder", "other"]
 # Files of towers, by the model_type of the tower's own config; and of models, by the model_type of the whole.
@@ -25,10 +26,12 @@ class TowerTable(Frozen):
     layers: str = "num_hidden_layers"
     gated: bool = False
     largest_item_tokens: int = 0
-    sizes: dict[str, str] = {}
-    aliases: dict[str, list[str]] = {}
-    defaults: dict[str, Any] = {}  # beyond defaults.toml: what the class fills in after it is declared
-    module: dict[str, Any] = {}  # a Tree
+    sizes: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, list[str]] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(
+        default_factory=dict
+    )  # beyond defaults.toml: what the class fills in after it is declared
+    module: dict[str, Any] = field(default_factory=dict)  # a Tree
 
     @property
     def tree(self) -> Tree:
@@ -48,13 +51,17 @@ class ModelTable(Frozen):
     """The towers of one kind of model, and what joins them to its text decoder."""
 
     text: str = ""  # class of a text config that does not say its own; "": the decoder's keys are the model's own
-    absent_text: dict[str, Any] = {}  # what the class takes for a text config that is absent, where not its defaults
+    absent_text: dict[str, Any] = field(
+        default_factory=dict
+    )  # what the class takes for a text config that is absent, where not its defaults
     inside: str = ""  # the key of the config that has all the rest: thinker_config
-    parts: dict[str, Part] = {}  # by module
-    configs: dict[str, str] = {}  # further configs that sizes are read from, and their classes
-    sizes: dict[str, str] = {}
-    defaults: dict[str, Any] = {}
-    modules: dict[str, dict[str, Any]] = {}  # Trees, by module; "kind" in one: whose tower it serves
+    parts: dict[str, Part] = field(default_factory=dict)  # by module
+    configs: dict[str, str] = field(default_factory=dict)  # further configs that sizes are read from, and their classes
+    sizes: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    modules: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # Trees, by module; "kind" in one: whose tower it serves
     left_out: str = ""  # what the checkpoint has beyond this, and why it is not counted
 
 
@@ -90,14 +97,14 @@ def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 def tower_table(model_type: str) -> TowerTable | None:
     """The table of a tower's model_type, or None."""
     known = _entry(TOWERS, model_type) is not None
-    return TowerTable.model_validate(_merged(TOWERS, model_type)) if known else None
+    return build(TowerTable, _merged(TOWERS, model_type)) if known else None
 
 
 @cache
 def model_table(model_type: str) -> ModelTable | None:
     """The table of a model's model_type, or None."""
     known = _entry(MODELS, model_type) is not None
-    return ModelTable.model_validate(_merged(MODELS, model_type)) if known else None
+    return build(ModelTable, _merged(MODELS, model_type)) if known else None
 
 
 def tower_defaults(model_type: str) -> Mapping[str, object]:
