@@ -1,0 +1,1 @@
+"""Requests through a scheduler: blocks, policies, traffic, traces and what came of them."""

@@ -1,0 +1,113 @@
+"""Sequences that decode, as numbers: who is one of them only matters when one joins, ends or is stopped.
+
+Every sequence gains a token a step. So its cached tokens are an offset plus the step, it ends in a step that is known
+when it joins, and it needs a new block in every block_size-th step: sequences are counted by that remainder.
+"""
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+ENDLESS = 1 << 60
+_SHIFT = 40  # a heap of whole numbers, step and request in one, is twice as fast as one of pairs
+_MASK = (1 << _SHIFT) - 1
+
+
+class Decoding:
+    """Numbers at the next step to be planned."""
+
+    __slots__ = ("_crossings", "_ends", "block_size", "cached", "classes", "count", "end", "growing", "inside", "offset",
+                 "windows")  # fmt: skip
+
+    def __init__(self, block_size: int, windows: Sequence[int]) -> None:
+        self.block_size, self.windows = block_size, tuple(windows)
+        self.count = self.cached = 0  # sequences, and their cached tokens
+        self.inside = [0] * len(self.windows)  # cached tokens within each window
+        self.growing = [0] * len(self.windows)  # sequences that are not yet as long as it
+        self.classes = [0] * block_size
+        self.offset: dict[int, int] = {}  # cached tokens less the step
+        self.end: dict[int, int] = {}  # the step that gives a request's last token
+        self._ends: list[int] = []
+        self._crossings: list[tuple[int, int, int, int]] = []
+
+    def join(self, request: int, tokens: int, step: int, left: int) -> None:
+        """A sequence of so many cached tokens decodes from this step on, `left` tokens to come."""
+        offset = tokens - step
+        self.offset[request] = offset
+        self.classes[offset % self.block_size] += 1
+        end = self.end[request] = step + left - 1
+        heappush(self._ends, end << _SHIFT | request)
+        self.count += 1
+        self.cached += tokens
+        for index, window in enumerate(self.windows):
+            self.inside[index] += min(tokens, window)
+            if tokens < window:
+                self.growing[index] += 1
+                heappush(self._crossings, (window - offset, index, request, offset))
+
+    def leave(self, request: int, step: int) -> int:
+        """A sequence stops before this step; its cached tokens."""
+        offset = self.offset.pop(request)
+        del self.end[request]
+        tokens = offset + step
+        self.classes[offset % self.block_size] -= 1
+        self.count -= 1
+        self.cached -= tokens
+        for index, window in enumerate(self.windows):
+            self.inside[index] -= min(tokens, window)
+            self.growing[index] -= tokens < window
+        return tokens
+
+    def next_end(self) -> int:
+        """The step that gives the next last token."""
+        ends = self._ends
+        while ends and self.end.get(ends[0] & _MASK) != ends[0] >> _SHIFT:
+            heappop(ends)  # it was stopped before
+        return ends[0] >> _SHIFT if ends else ENDLESS
+
+    def pop_ended(self, step: int) -> int | None:
+        """A request whose last token this step gave; None: no more."""
+        if self.next_end() != step:
+            return None
+        return heappop(self._ends) & _MASK
+
+    def next_crossing(self) -> int:
+        """The step before which the next sequence fills a window."""
+        crossings = self._crossings
+        while crossings and self.offset.get(crossings[0][2]) != crossings[0][3]:
+            heappop(crossings)
+        return crossings[0][0] if crossings else ENDLESS
+
+    def advance(self, step: int, steps: int) -> None:
+        """So many steps pass after which `step` is the next."""
+        self.cached += self.count * steps
+        if self.windows:
+            for index, count in enumerate(self.growing):
+                self.inside[index] += count * steps
+            while self.next_crossing() <= step:
+                self.growing[heappop(self._crossings)[1]] -= 1
+
+    def needed(self, step: int) -> int:
+        """Blocks that a step takes."""
+        return self.classes[-step % self.block_size]
+
+    def needed_over(self, step: int, steps: int) -> int:
+        """Blocks that so many steps from this one on take."""
+        size = self.block_size
+        rounds, rest = divmod(steps, size)
+        classes, total = self.classes, rounds * self.count
+        for one in range(rest):
+            total += classes[-(step + one) % size]
+        return total
+
+    def steps_within(self, step: int, free: int) -> int:
+        """Steps from this one on whose blocks are there."""
+        if not self.count:
+            return ENDLESS
+        rounds, left = divmod(free, self.count)
+        size, steps = self.block_size, 0
+        while steps < size:
+            left -= self.classes[-(step + steps) % size]
+            if left < 0:
+                break
+            steps += 1
+        return rounds * size + steps

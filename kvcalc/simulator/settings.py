@@ -1,0 +1,29 @@
+"""What a scheduler is set to. Names are vLLM's."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Preemption = Literal["recompute", "swap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of one replica. Lengths in tokens, `num_blocks` those that sequences may use."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    num_blocks: int
+    block_size: int = 16
+    lag: int = 1  # steps that are planned ahead of the results: 1 with asynchronous scheduling
+    whole_prompt_fits: bool = True  # admission asks for blocks of the whole prompt, not of its first chunk
+    watermark_blocks: int = 0  # stay free when admitting beside running requests
+    long_prefill_token_threshold: int = 0  # most tokens of a prompt in a step; 0: no limit
+    prefill_schedule_interval: int = 1  # prompts only in every N-th step
+    policy: Literal["fcfs", "priority"] = "fcfs"
+    prefix_caching: bool = False
+    extra_blocks: int = 0  # of each sequence, whatever its length: state and windows
+    preemption: Preemption = "recompute"
+    swap_blocks: int = 0  # that the host holds; 0: no swap space
+    swap_block_s: float = 0.0  # to move one block one way
+    draft_tokens: int = 0  # that each decoding sequence brings beside its own
+    dropped_tokens: int = 0  # cached tokens that drafting recomputes

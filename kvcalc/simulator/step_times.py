@@ -1,0 +1,166 @@
+"""Seconds of every step that a scheduler can make, as tables: at a fixed batch a step is linear in the cached tokens.
+
+    decode   base[n] + slope[n] · S + Σ_w slope_w[n] · S_w      S: cached tokens, S_w: those inside a window of w
+    prompts  rows[n + r] - rows[n] + heads[n + p] - heads[n] + Σ attention(start, tokens)      beside n that decode
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+Chunk = tuple[int, int]  # tokens of one prompt cached before a step, and computed in it
+ENDLESS = 1 << 60
+
+
+class Line(NamedTuple):
+    """A step's seconds, what each equal step after it adds to them, and for how many steps that holds."""
+
+    cost_s: float
+    growth_s: float
+    steps: int = ENDLESS
+
+
+class Reach(NamedTuple):
+    """What attention of one window costs in a prompt: for each pair of tokens, and for each token read again."""
+
+    window: float  # tokens; infinity: all
+    pair_s: float
+    start_s: float
+
+
+class StepTimes(Protocol):
+    """What a scheduler asks of a machine. Tokens in windows: one number for each of `windows`."""
+
+    windows: tuple[int, ...]
+
+    def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
+        """A step that decodes: `cached` tokens of all sequences; `growing` of them are not yet as long as the window."""
+        ...
+
+    def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
+        """Seconds of a step that decodes (or not) and computes chunks of prompts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTable:
+    """What chunks of prompts cost: rows of the step, rows of the head, and attention among their tokens."""
+
+    rows: tuple[float, ...]
+    heads: tuple[float, ...]
+    reaches: tuple[Reach, ...]
+    once_s: float = 0.0  # in a step with any chunk: launches of the kernels that only prompts need
+
+    def seconds(self, rows_before: int, heads_before: int, chunks: Sequence[Chunk]) -> float:
+        """Seconds that chunks add to so many rows that decode."""
+        tokens, attention = 0, 0.0
+        for start, count in chunks:
+            tokens += count
+            for window, pair_s, start_s in self.reaches:
+                attention += pair_s * pairs(start, count, window) + start_s * min(start, window)
+        heads, rows = self.heads, self.rows
+        head = heads[heads_before + len(chunks)] - heads[heads_before]
+        return self.once_s + rows[rows_before + tokens] - rows[rows_before] + head + attention
+
+
+@dataclass(frozen=True, slots=True)
+class TabledTimes:
+    """An engine's estimate as tables, by sequences that decode."""
+
+    base: tuple[float, ...]
+    slope: tuple[float, ...]
+    windows: tuple[int, ...]
+    window_slopes: tuple[tuple[float, ...], ...]  # a table for each window
+    beside: PromptTable  # chunks beside sequences that decode
+    alone: PromptTable  # chunks with nobody else in the step
+    rows_each: int = 1  # rows that one sequence brings: 1, or more where drafts are verified
+    factor: float = 1.0  # of every time: the ends of a range, or a measured constant
+
+    def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
+        slope = self.slope[sequences]
+        cost, growth = self.base[sequences] + slope * cached, slope * sequences
+        if inside:
+            for table, tokens, grow in zip(self.window_slopes, inside, growing, strict=True):
+                cost += table[sequences] * tokens
+                growth += table[sequences] * grow
+        return Line(self.factor * cost, self.factor * growth)
+
+    def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
+        if not sequences:
+            return self.factor * self.alone.seconds(0, 0, chunks)
+        cost = self.base[sequences] + self.slope[sequences] * cached
+        for table, tokens in zip(self.window_slopes, inside, strict=True):
+            cost += table[sequences] * tokens
+        rows = sequences * self.rows_each
+        return self.factor * (cost + self.beside.seconds(rows, rows, chunks))
+
+    def scaled(self, factor: float) -> "TabledTimes":
+        """The same times, all multiplied."""
+        return replace(self, factor=self.factor * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantTimes:
+    """Every step takes equally long: the lessons' schedules count steps."""
+
+    step_s: float = 1.0
+    windows: tuple[int, ...] = ()
+
+    def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
+        return Line(self.step_s, 0.0)
+
+    def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
+        return self.step_s
+
+    def scaled(self, factor: float) -> "ConstantTimes":
+        """The same times, all multiplied."""
+        return ConstantTimes(self.step_s * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineTimes:
+    """The lessons' bound: the longer of memory and compute time, each linear in the cached tokens."""
+
+    weights_s: float  # to read all weights
+    cached_s: float  # to read one cached token
+    row_s: float  # to compute one row
+    attended_s: float  # to compute attention over one cached token
+    pair_s: float  # and of one pair of tokens of a prompt
+    windows: tuple[int, ...] = ()
+
+    def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
+        memory, compute = self.weights_s + self.cached_s * cached, self._compute(sequences, cached)
+        more, work = self.cached_s * sequences, self.attended_s * sequences
+        if compute > memory or (compute == memory and work > more):
+            memory, compute, more, work = compute, memory, work, more
+        # the other line takes over where it grows faster
+        until = ENDLESS if work <= more else int((memory - compute) / (work - more)) + 1
+        return Line(memory, more, max(1, until))
+
+    def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
+        compute = self._compute(sequences, cached)
+        for start, tokens in chunks:
+            compute += self.row_s * tokens + self.pair_s * pairs(start, tokens)
+        return max(self.weights_s + self.cached_s * cached, compute)
+
+    def _compute(self, sequences: int, cached: int) -> float:
+        return self.row_s * sequences + self.attended_s * cached
+
+    def scaled(self, factor: float) -> "RooflineTimes":
+        """The same times, all multiplied."""
+        names = ("weights_s", "cached_s", "row_s", "attended_s", "pair_s")
+        return replace(self, **{name: factor * getattr(self, name) for name in names})
+
+
+def pairs(start: float, tokens: float, window: float = float("inf")) -> float:
+    """Pairs of (token, earlier token) of `tokens` tokens after `start`, each seeing `window` back.
+
+    >>> pairs(0, 100), pairs(50, 100), pairs(100, 100, window=10)
+    (5000.0, 10000.0, 1000)
+    """
+    end = start + tokens
+    if end <= window:
+        return tokens * (start + tokens / 2)
+    if start >= window:
+        return window * tokens
+    return (window * window - start * start) / 2 + window * (end - window)
