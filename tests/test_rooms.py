@@ -16,6 +16,7 @@ BELOW = {
     "counting": {"errors", "specs", "formulas"},
     "engines": {"errors", "units", "specs", "formulas", "counting"},
     "timing": {"errors", "specs", "formulas", "counting"},
+    "simulator": {"errors", "units", "specs", "formulas", "counting", "engines", "timing", "catalog"},
     "results": {"errors", "units", "specs"},
     "render": {"errors", "units", "results"},
     "__main__": {"cli"},

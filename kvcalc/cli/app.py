@@ -22,6 +22,7 @@ COMMANDS = {
     "step": "One decode step taken apart: bytes, FLOPs, bounds, per operator.",
     "compare": "The same question over several values of any flag, ranked.",
     "curve": "Throughput against speed per user, over batch or context.",
+    "simulate": "Requests through a scheduler: percentiles, goodput, queues, use.",
     "check": "Do the deployments in a budget file still meet their limits.",
     "speculate": "Speculative decoding: tokens per pass, speed-up, where it stops paying.",
     "prefill": "Time to first token, chunks, the spike, transfers, preemption.",

@@ -19,6 +19,7 @@ RESULTS = {
     "curve": ("curve.CurveResult",),
     "speculate": ("speculate.SpeculateResult",),
     "prefill": ("prefill.PrefillResult",),
+    "simulate": ("simulate.SimulateResult",),
     "compare": ("compare.CompareResult",),
     "check": ("check.CheckResult",),
     "models": ("models.ModelsResult", "models.ModelResult"),

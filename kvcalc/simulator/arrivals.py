@@ -49,9 +49,12 @@ class Arrivals:
 
     def answered(self, request: int, end_s: float) -> None:
         """A request had its last token: who waited for that is sent."""
-        if self.requests.clients is not None:
-            self._send_next(end_s + self.requests.think_s)
-        for follower in self._followers.pop(request, ()):
+        followers = self._followers.pop(request, None)
+        if followers is None:
+            if self.requests.clients is not None:
+                self._send_next(end_s + self.requests.think_s)
+            return
+        for follower in followers:
             pause = self.requests.pause_s[follower] if self.requests.pause_s is not None else 0.0
             self._send(follower, end_s + pause)
 

@@ -1,8 +1,8 @@
 """From step to step, and from event to event: when steps are planned, start and end.
 
-With a lag of one, step k + 1 is planned when step k - 1 ends, while step k runs; without, when step k ends. Where nothing
-changes by itself, equal steps pass at once: their times are an arithmetic series, and the one before which an arrival is
-seen is solved for.
+With a lag of one, step k + 1 is planned when step k - 1 ends, while step k runs; without, when step k ends. Where
+nothing changes by itself, equal steps pass at once: their times are an arithmetic series, and the one before which an
+arrival is seen is solved for.
 """
 
 from math import ceil, sqrt
@@ -14,8 +14,6 @@ from kvcalc.simulator.state import Observer, Scheduler, Work
 
 class Clock:
     """One engine in time."""
-
-    __slots__ = ("arrivals", "before_s", "busy_s", "end_s", "jumps", "lag", "observer", "planned_s", "scheduler", "step")
 
     def __init__(self, scheduler: Scheduler, arrivals: Arrivals, observer: Observer, jumps: bool = True) -> None:
         """`jumps` false: every step singly."""

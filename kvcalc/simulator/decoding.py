@@ -15,9 +15,6 @@ _MASK = (1 << _SHIFT) - 1
 class Decoding:
     """Numbers at the next step to be planned."""
 
-    __slots__ = ("_crossings", "_ends", "block_size", "cached", "classes", "count", "end", "growing", "inside", "offset",
-                 "windows")  # fmt: skip
-
     def __init__(self, block_size: int, windows: Sequence[int]) -> None:
         self.block_size, self.windows = block_size, tuple(windows)
         self.count = self.cached = 0  # sequences, and their cached tokens

@@ -1,8 +1,8 @@
 """Pieces: consecutive cached blocks that were computed together, and the order in which free ones are reused.
 
-A request gives its blocks back last block first, and new blocks come from the head of that order (vLLM's free queue). So
-a free piece loses blocks from its end, and a whole piece is one entry of the queue: what a block costs does not depend
-on how many there are. Pieces are divided only where a request finds a part of one.
+A request gives its blocks back last block first, and new blocks come from the head of that order (vLLM's free queue).
+So a free piece loses blocks from its end, and a whole piece is one entry of the queue: what it costs does not depend on
+how many blocks it has. Pieces are divided only where a request finds a part of one.
 """
 
 

@@ -57,7 +57,7 @@ class PrefixPool:
 
     def _segments(self, request: int) -> list[tuple[Segment, int]]:
         """A request's segments in their order, its own at the end."""
-        found = []
+        found: list[tuple[Segment, int]] = []
         for number in self.paths[request]:
             segment = self.segments.get(number)
             if segment is None:

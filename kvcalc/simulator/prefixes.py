@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from kvcalc.simulator.requests import Chain, Requests
 
 Path = tuple[int, ...]  # segments of one request, from its first token on
+NOWHERE: Path = ()
 
 
 class _Node:
@@ -35,7 +36,7 @@ def segments_of(requests: Requests, block_size: int) -> tuple[list[Path], list[i
     numbers: dict[int, tuple[int, ...]] = {}
     _number(root, block_size, sizes, numbers)
     known: dict[Chain, Path] = {}
-    paths = []
+    paths: list[Path] = []
     for chain in chains:
         if not chain:
             paths.append(())
@@ -79,7 +80,7 @@ def _number(root: _Node, block_size: int, sizes: list[int], numbers: dict[int, t
 
 
 def _path(root: _Node, chain: Sequence[int], numbers: dict[int, tuple[int, ...]]) -> Path:
-    node, path = root, ()
+    node, path = root, NOWHERE
     for one in chain:
         node = node.children[one]
         if node.users < 2:

@@ -11,6 +11,8 @@ from kvcalc.simulator.requests import Requests, Times
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.step_times import Chunk, Line, StepTimes
 
+NO_TIME = Line(0.0, 0.0)
+
 
 @dataclass(slots=True)
 class Counts:
@@ -28,7 +30,7 @@ class Counts:
 class Work:
     """The next step: a line of seconds for `steps` equal ones, or one with chunks of prompts."""
 
-    line: Line = Line(0.0, 0.0)
+    line: Line = NO_TIME
     steps: int = 0  # 0: there is nothing to do
     chunks: tuple[Chunk, ...] = ()
     open_to_arrivals: bool = False  # one could be admitted: no step may pass it by

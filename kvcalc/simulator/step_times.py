@@ -1,7 +1,7 @@
 """Seconds of every step that a scheduler can make, as tables: at a fixed batch a step is linear in the cached tokens.
 
-    decode   base[n] + slope[n] · S + Σ_w slope_w[n] · S_w      S: cached tokens, S_w: those inside a window of w
-    prompts  rows[n + r] - rows[n] + heads[n + p] - heads[n] + Σ attention(start, tokens)      beside n that decode
+decode   base[n] + slope[n] · S + Σ_w slope_w[n] · S_w      S: cached tokens, S_w: those inside a window of w
+prompts  rows[n + r] - rows[n] + heads[n + p] - heads[n] + Σ attention(start, tokens)      beside n that decode
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,12 @@ class Reach(NamedTuple):
 class StepTimes(Protocol):
     """What a scheduler asks of a machine. Tokens in windows: one number for each of `windows`."""
 
-    windows: tuple[int, ...]
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Cached tokens at which attention stops to grow."""
 
     def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
-        """A step that decodes: `cached` tokens of all sequences; `growing` of them are not yet as long as the window."""
+        """A step that decodes: `cached` tokens of all; `growing` sequences are not yet as long as the window."""
         ...
 
     def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:

@@ -5,6 +5,7 @@ The structure is known (module `step_times`); the timer's own values fill it. Wh
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from kvcalc.counting.work import Step
@@ -50,7 +51,7 @@ def _decode(timer: Timer, sequences: int, windows: tuple[int, ...], rows_each: i
         for low, high, a, b in zip(times, times[1:], knots, knots[1:], strict=False)
     ]  # fmt: skip
     table = [(0.0, *one.tolist()) for one in (times[0], between[-1])]
-    bends = tuple((0.0, *(a - b).tolist()) for a, b in zip(between, between[1:], strict=False))
+    bends = tuple((0.0, *(a - b).tolist()) for a, b in pairwise(between))
     return table[0], table[1], bends
 
 

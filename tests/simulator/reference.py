@@ -101,7 +101,7 @@ def simulate(settings, requests, times):
         if not waiting and not running:
             now = max(now, min(to_come)[0])
         planned = now
-        for end, done in [f for f in in_flight if f[0] <= now]:
+        for _, done in [f for f in in_flight if f[0] <= now]:
             for s in done:
                 if s in running:
                     running.remove(s)

@@ -13,7 +13,7 @@ from kvcalc.simulator.prefix_cache import PrefixPool
 from kvcalc.simulator.requests import Requests, Times
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.state import Counts, Work
-from kvcalc.simulator.step_times import ENDLESS, Chunk, Line, StepTimes
+from kvcalc.simulator.step_times import Chunk, Line, StepTimes
 
 
 class VllmScheduler:
@@ -55,9 +55,7 @@ class VllmScheduler:
         while (request := decoding.pop_ended(last)) is not None:
             decoding.leave(request, last + 1)
             finished.append(request)
-        for request in self.completed:
-            if not self._decodes(request, last + 1):
-                finished.append(request)
+        finished += [request for request in self.completed if not self._decodes(request, last + 1)]
         for request in finished:
             self.seen.last_s[request] = end_s
             self.ended.append((last, request))

@@ -1,0 +1,1 @@
+"""`kvcalc simulate`."""

@@ -1,0 +1,168 @@
+"""`kvcalc simulate`: requests through a scheduler, with the estimate's range around every figure."""
+
+from typing import Any
+
+from kvcalc.answers.assumptions import assumptions_of
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.question import Question
+from kvcalc.answers.simulate.figures import Latencies, gaps, meets, percentile, percentiles, ranged, spread
+from kvcalc.answers.simulate.machine import Simulated, simulated
+from kvcalc.answers.simulate.runs import capacity, run
+from kvcalc.answers.simulate.settings import SimulateSettings
+from kvcalc.answers.simulate.verdict import queued_share, verdict_of
+from kvcalc.answers.simulate.workload import Workload
+from kvcalc.answers.verdict import unfit_reason
+from kvcalc.results.simulate import Moment, SimulateReport, SimulateResult, Target, Value
+from kvcalc.simulator.traffic import rate_of
+from kvcalc.specs.base import Assumption
+
+SHOWN_MOMENTS = 240
+
+
+def simulate(question: Question, settings: SimulateSettings, workload: Workload) -> SimulateReport:
+    """Latencies, goodput and use of a workload on this deployment."""
+    deployed = Deployed(question)
+    requests = workload.requests
+    mean = (sum(requests.prompt) + sum(requests.output)) / len(requests)
+    replica = simulated(deployed, settings, mean)
+    factors = (1.0, replica.low, replica.high) if replica.ranged else (1.0,)
+    runs = [Latencies(run(replica, requests, factor), requests) for factor in factors]
+    result = _result(deployed, settings, workload, replica, runs, factors)
+    return SimulateReport(
+        inputs=_inputs(deployed, settings, workload),
+        result=result,
+        assumptions=_assumptions(question, deployed, replica),
+        sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
+        warnings=_warnings(deployed, result),
+    )
+
+
+def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, replica: Simulated,
+            runs: list[Latencies], factors: tuple[float, ...]) -> SimulateResult:  # fmt: skip
+    requests, plain = workload.requests, runs[0].outcome
+    rate = rate_of(requests)
+    loads = [None if rate is None else rate / capacity(replica, requests, factor) for factor in factors]
+    point = deployed.operating_point()
+    reason = unfit_reason(deployed, point) if deployed.capacity is not None else deployed.budget.reason
+    verdicts = [verdict_of(one, load) for one, load in zip(runs, loads, strict=True)]
+    tokens = sum(requests.output)
+    slots, blocks = replica.settings.max_num_seqs, replica.settings.num_blocks
+    return SimulateResult(
+        model=deployed.model.name,
+        gpu=deployed.gpu.title,
+        gpus=deployed.deployment.gpus,
+        engine=deployed.deployment.engine,
+        fits=None if deployed.capacity is None else reason is None,
+        fit="may_fit" if deployed.capacity is None else "does_not_fit" if reason else "fits",
+        reason=reason,
+        requests=workload.given,
+        refused=workload.refused,
+        unordered=workload.sorted,
+        input_tokens=sum(requests.prompt),
+        output_tokens=tokens,
+        request_rate=rate,
+        duration_s=spread(runs, lambda one: one.span_s),
+        output_tokens_per_s=spread(runs, lambda one: tokens / one.span_s),
+        total_tokens_per_s=spread(runs, lambda one: (tokens + sum(requests.prompt)) / one.span_s),
+        requests_per_s=spread(runs, lambda one: len(requests) / one.span_s),
+        ttft_s=percentiles(runs, "ttft"),
+        tpot_s=percentiles(runs, "tpot"),
+        itl_s=gaps(runs),
+        e2e_s=percentiles(runs, "e2e"),
+        goodput_requests_per_s=_goodput(deployed, settings, runs),
+        targets=_targets(deployed, settings, runs),
+        slot_use=spread(runs, lambda one: one.outcome.use.slots_s / (slots * one.span_s)),
+        block_use=spread(runs, lambda one: one.outcome.use.held_s / (blocks * one.span_s)),
+        block_fill=spread(runs, _fill),
+        budget_use=spread(runs, _budget),
+        busy_share=spread(runs, lambda one: one.outcome.use.busy_s / one.span_s),
+        preemptions=spread(runs, lambda one: one.outcome.counts.preemptions),
+        recomputed_tokens=spread(runs, lambda one: one.outcome.counts.recomputed),
+        prefix_hit_rate=spread(runs, _hit_rate) if replica.settings.prefix_caching else None,
+        steps=plain.counts.steps,
+        load=ranged(loads),
+        capacity_requests_per_s=ranged([None if rate is None or load is None else rate / load for load in loads]),
+        queued_share=spread(runs, queued_share),
+        verdict=verdicts[0],
+        verdict_low=verdicts[1 if len(runs) > 1 else 0],
+        verdict_high=verdicts[-1],
+        max_num_seqs=slots,
+        num_blocks=blocks,
+        block_size=replica.settings.block_size,
+        timeline=_timeline(runs[0]),
+    )
+
+
+def _fill(one: Latencies) -> float | None:
+    use, size = one.outcome.use, one.outcome.settings.block_size
+    return use.filled_s / (use.held_s * size) if use.held_s else None
+
+
+def _budget(one: Latencies) -> float:
+    use = one.outcome.use
+    return use.tokens / (use.steps * one.outcome.settings.max_num_batched_tokens)
+
+
+def _hit_rate(one: Latencies) -> float | None:
+    return one.outcome.hit / one.outcome.queried if one.outcome.queried else None
+
+
+def _goodput(deployed: Deployed, settings: SimulateSettings, runs: list[Latencies]) -> Value:
+    asked = deployed.question.workload
+    return spread(
+        runs, lambda one: float(meets(one, asked.ttft_s, asked.tpot_s, settings.e2e_s).sum()) / one.span_s
+    )  # fmt: skip
+
+
+def _targets(deployed: Deployed, settings: SimulateSettings, runs: list[Latencies]) -> tuple[Target, ...]:
+    asked = deployed.question.workload
+    limits = (("ttft", asked.ttft_s), ("tpot", asked.tpot_s), ("e2e", settings.e2e_s))
+    return tuple(
+        Target(
+            name=name,
+            limit_s=limit,
+            percentile=settings.percentile,
+            have_s=spread(runs, lambda one, n=name: percentile(getattr(one, n), settings.percentile)),  # type: ignore[misc]
+            met_share=spread(runs, lambda one, n=name, t=limit: float((~(getattr(one, n) > t)).mean())),  # type: ignore[misc]
+        )
+        for name, limit in limits
+        if limit is not None
+    )  # fmt: skip
+
+
+def _timeline(one: Latencies) -> tuple[Moment, ...]:
+    samples = one.outcome.use.samples
+    every = max(1, -(-len(samples) // SHOWN_MOMENTS))
+    return tuple(Moment(time_s=s.time_s, running=s.running, waiting=s.waiting, blocks=s.blocks)
+                 for s in samples[::every])  # fmt: skip
+
+
+def _inputs(deployed: Deployed, settings: SimulateSettings, workload: Workload) -> dict[str, Any]:
+    return {
+        "model": deployed.model.name,
+        "gpu": deployed.gpu.name,
+        **deployed.deployment.model_dump(mode="json"),
+        "kv_cache_dtype": deployed.cache_dtype,
+        "max_model_len": deployed.max_model_len,
+        "max_num_batched_tokens": deployed.max_num_batched_tokens,
+        **settings.model_dump(mode="json"),
+        "requests": workload.given,
+        "clients": workload.requests.clients,
+    }
+
+
+def _assumptions(question: Question, deployed: Deployed, replica: Simulated) -> tuple[Assumption, ...]:
+    return tuple(dict.fromkeys((*question.assumptions, *assumptions_of(deployed), *replica.assumptions)))
+
+
+def _warnings(deployed: Deployed, result: SimulateResult) -> tuple[str, ...]:
+    found = list(deployed.budget.warnings)
+    if result.refused:
+        found.append(f"{result.refused} of {result.requests} requests are refused: no tokens, or above max_model_len")
+    if result.unordered:
+        found.append(f"{result.unordered} rows of the trace came before an earlier one; sorted by time")
+    if result.verdict == "overloaded":
+        found.append("more requests arrive than are served: the percentiles hold for this number of requests only")
+    if result.reason is not None and result.fits is False:
+        found.append(f"this does not fit: {result.reason}")
+    return tuple(found)

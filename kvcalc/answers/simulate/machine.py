@@ -1,0 +1,165 @@
+"""Step times and scheduler settings of a deployment: everything is asked of `Deployed` and its timer."""
+
+from dataclasses import dataclass
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.passes import timed
+from kvcalc.answers.simulate.settings import SimulateSettings
+from kvcalc.counting.work import Step
+from kvcalc.engines.capacity import Capacity
+from kvcalc.errors import KvcalcError
+from kvcalc.simulator.settings import Settings
+from kvcalc.simulator.step_times import ConstantTimes, RooflineTimes, TabledTimes
+from kvcalc.simulator.table import tabled
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, ModelSpec
+
+Times = TabledTimes | ConstantTimes | RooflineTimes
+MOST_SEQS = 1024  # where neither flag nor engine limits them
+NO_END = 1 << 20  # tokens of a block of a cache that does not grow
+TYPICAL_BATCH, TYPICAL_CONTEXT = 32, 1024  # where the width of the range is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """One replica: how it schedules, how long its steps take, and how far they may be off."""
+
+    settings: Settings
+    times: Times
+    low: float = 1.0  # ends of the range, as shares of the times
+    high: float = 1.0
+    front_s: float = 0.0  # between a client and the engine
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def ranged(self) -> bool:
+        return self.low != self.high
+
+
+def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -> Simulated:
+    """A replica of a deployment.
+
+    Args:
+        deployed: the question on its GPUs.
+        asked: flags of the command.
+        mean_tokens: of a request, prompt and answer; where states and windows are charged.
+    """
+    settings, assumptions = _settings(deployed, asked, mean_tokens)
+    if asked.step_time_s is not None:
+        return Simulated(settings, ConstantTimes(asked.step_time_s), assumptions=assumptions)
+    if not deployed.engine.TIMED:
+        return Simulated(settings, roofline_of(deployed), assumptions=assumptions)
+    table = tabled(
+        lambda step: timed(deployed, step).estimate_s,
+        settings.max_num_seqs,
+        settings.max_num_batched_tokens,
+        windows_of(deployed.model),
+        1 + settings.draft_tokens,
+    )
+    point = timed(deployed, Step(decode=TYPICAL_BATCH, context=TYPICAL_CONTEXT)).range
+    assert point is not None
+    return Simulated(
+        settings=settings,
+        times=table,
+        low=point.low / point.value,
+        high=point.high / point.value,
+        front_s=deployed.machine.profile.queue_fixed_s,
+        assumptions=assumptions,
+    )
+
+
+def windows_of(model: ModelSpec) -> tuple[int, ...]:
+    """Cached tokens at which the cost of attention bends."""
+    found: set[int] = set()
+    for group in model.groups:
+        for mixer in group.mixers:
+            if isinstance(mixer, (Attention, CompressedAttention)) and mixer.window:
+                found.add(mixer.window)
+            if isinstance(mixer, (Attention, LatentAttention)) and mixer.indexer:
+                found.add(mixer.indexer.top_k)
+            if isinstance(mixer, CompressedAttention) and mixer.indexer and mixer.ratio:
+                found.add(mixer.indexer.top_k * mixer.ratio)
+    return tuple(sorted(found))
+
+
+def roofline_of(deployed: Deployed) -> RooflineTimes:
+    """The lessons' bound as two lines, read off its own terms."""
+    plain = timed(deployed, Step(decode=1, context=0))
+    longer = timed(deployed, Step(decode=1, context=1000))
+    bandwidth = deployed.gpu.memory_bandwidth_bytes_per_s
+    long = timed(deployed, Step(prompts=1, tokens=2000))
+    short = timed(deployed, Step(prompts=1, tokens=1000))
+    row = float(plain.compute_time_s)
+    return RooflineTimes(
+        weights_s=float(plain.weight_bytes) / bandwidth,
+        cached_s=float(longer.cache_bytes - plain.cache_bytes) / 1000 / bandwidth,
+        row_s=row,
+        attended_s=float(longer.compute_time_s - plain.compute_time_s) / 1000,
+        pair_s=float(long.compute_time_s - 2 * short.compute_time_s) / 1_000_000,
+    )
+
+
+def _settings(
+    deployed: Deployed, asked: SimulateSettings, mean_tokens: float
+) -> tuple[Settings, tuple[Assumption, ...]]:
+    held = deployed.capacity
+    if held is None and asked.num_gpu_blocks is None:
+        raise KvcalcError(
+            deployed.budget.reason or "the pool is not predicted", hint="give --kv-memory, or --num-gpu-blocks-override"
+        )
+    blocks, size, extra, assumptions = _pool(held, asked, mean_tokens, deployed.deployment.block_size)
+    if blocks < 1:
+        raise KvcalcError("nothing fits: there is no room for a cache", hint="`kvcalc size` says where the memory goes")
+    budget = deployed.max_num_batched_tokens
+    sequences = min(deployed.max_num_seqs or MOST_SEQS, budget, *_held_elsewhere(held, mean_tokens))
+    lag = asked.async_scheduling
+    settings = Settings(
+        max_num_seqs=sequences,
+        max_num_batched_tokens=budget,
+        num_blocks=blocks,
+        block_size=size,
+        lag=int(deployed.engine.TIMED if lag is None else lag),
+        watermark_blocks=int(asked.watermark * blocks),
+        long_prefill_token_threshold=asked.long_prefill_token_threshold,
+        prefill_schedule_interval=asked.prefill_schedule_interval,
+        policy=asked.scheduling_policy,
+        prefix_caching=_caches(deployed, extra),
+        extra_blocks=extra,
+        draft_tokens=deployed.deployment.num_speculative_tokens,
+    )
+    return settings, assumptions
+
+
+def _held_elsewhere(held: Capacity | None, mean_tokens: float) -> list[int]:
+    """Sequences that the pools of windows and states hold, where they are apart."""
+    pools = held.pools[1:] if held else ()
+    return [most for pool in pools if (most := pool.max_batch(max(1, int(mean_tokens)))) is not None]
+
+
+def _caches(deployed: Deployed, extra: int) -> bool:
+    """Prefix caching: as asked, else as vLLM has it: on, unless sequences have states."""
+    asked = deployed.deployment.enable_prefix_caching
+    return (deployed.engine.TIMED and not extra) if asked is None else asked
+
+
+def _pool(
+    held: Capacity | None, asked: SimulateSettings, mean_tokens: float, block_size: int | None
+) -> tuple[int, int, int, tuple[Assumption, ...]]:
+    """Blocks, their tokens, and blocks that every sequence holds whatever its length.
+
+    Groups of layers that grow alike take a block each at the same token: one row of the pool. What does not grow for
+    ever, states and full windows, is held by each sequence from its start.
+    """
+    if held is None or not held.pools:
+        return asked.num_gpu_blocks or MOST_SEQS**2, block_size or 16, 0, ()
+    pool, length = held.pools[0], max(1, int(mean_tokens))
+    growing = [group for group in pool.groups if group.block_size and group.most_tokens is None]
+    size = min((group.block_size or 1 for group in growing), default=NO_END)
+    each = sum(group.weight * size // (group.block_size or size) for group in growing) or 1
+    usable = max(0, (asked.num_gpu_blocks or pool.num_blocks) - pool.unusable_blocks)
+    beside = pool.blocks(length) - sum(group.blocks(length) for group in growing)
+    if not beside:
+        return usable // each, size, 0, ()
+    why = f"pool blocks of states and windows in a sequence of {length:,} tokens: held from its start"
+    noted = (Assumption(name="blocks that do not grow", value=beside, why=why),)
+    return usable // each, size, -(-beside // each), noted

@@ -1,0 +1,90 @@
+"""One run of a workload through one replica or several, and what it gives."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kvcalc.answers.simulate.machine import Simulated
+from kvcalc.simulator.arrivals import Arrivals
+from kvcalc.simulator.clock import Clock
+from kvcalc.simulator.metrics import Use
+from kvcalc.simulator.prefixes import segments_of
+from kvcalc.simulator.requests import Requests, Times
+from kvcalc.simulator.schedulers.vllm import VllmScheduler
+from kvcalc.simulator.settings import Settings
+from kvcalc.simulator.state import Counts, pool_of
+
+QUEUES = 3  # in slots: requests that wait behind those that run when capacity is measured
+MOST_FOR_CAPACITY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one run: latencies by request, and what the engine used and counted."""
+
+    seen: Times
+    use: Use
+    counts: Counts
+    gaps: dict[int, int]
+    queried: int
+    hit: int
+    end_s: float
+    settings: Settings
+
+
+def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
+    """A workload through one replica whose step times are multiplied by a factor."""
+    settings, times = replica.settings, replica.times.scaled(factor)
+    seen = Times.of(len(requests))
+    use = Use(last_arrival_s=float("inf") if requests.clients is not None else max(requests.arrival_s, default=0.0))
+    paths, sizes = segments_of(requests, settings.block_size) if settings.prefix_caching else ([], [])
+    scheduler = VllmScheduler(settings, requests, times, pool_of(settings, paths, sizes), seen)
+    clock = Clock(scheduler, Arrivals(requests, seen, replica.front_s), use)
+    with _without_collection():
+        clock.run()
+    return Outcome(
+        seen=seen,
+        use=use,
+        counts=scheduler.counts,
+        gaps=use.with_gaps(scheduler.gaps),
+        queried=scheduler.pool.queried,
+        hit=scheduler.pool.hit,
+        end_s=clock.end_s,
+        settings=settings,
+    )
+
+
+def capacity(replica: Simulated, requests: Requests, factor: float = 1.0) -> float:
+    """Requests per second that the replica finishes while a queue lasts: the same requests, all there from the start.
+
+    Few requests are repeated, so that there is a queue; of many the first are enough.
+    """
+    wanted = min(max(len(requests), QUEUES * replica.settings.max_num_seqs), MOST_FOR_CAPACITY)
+    own = len(requests) if requests.chains is None or requests.sizes else wanted
+    count = wanted if own < wanted else min(wanted, len(requests))
+    order = [i % len(requests) for i in range(count)]
+    queued = Requests(
+        arrival_s=[0.0] * count,
+        prompt=[requests.prompt[i] for i in order],
+        output=[requests.output[i] for i in order],
+        chains=None if requests.chains is None else [requests.chains[i] for i in order],
+        id_tokens=requests.id_tokens,
+        sizes=requests.sizes,
+    )
+    seen = run(replica, queued, factor).seen
+    emptied = max(seen.first_s)  # when the last of the queue has begun
+    done = sum(1 for end in seen.last_s if end <= emptied)
+    return done / emptied if done else count / max(seen.last_s)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """The loop makes no cycles: looking for them takes a third of its time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

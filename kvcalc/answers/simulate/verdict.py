@@ -1,0 +1,21 @@
+"""Whether a queue stays short: from the load, and from how often somebody waited."""
+
+from kvcalc.answers.simulate.figures import Latencies
+from kvcalc.results.simulate import Verdict
+
+MOST_QUEUED = 0.1  # of the time in which requests arrive
+
+
+def queued_share(one: Latencies) -> float:
+    """Of the time in which requests arrive, somebody waited for blocks or a slot."""
+    use = one.outcome.use
+    span = one.span_s if one.requests.clients is not None else one.arrivals_s
+    return min(1.0, use.queued_s / span) if span > 0 else float(use.queued_s > 0)
+
+
+def verdict_of(one: Latencies, load: float | None) -> Verdict:
+    """Overloaded: more arrives than can be served. Backlogged: it could be served, but a queue stood."""
+    if load is not None and load > 1:
+        return "overloaded"
+    waits = queued_share(one) > MOST_QUEUED or (load is not None and one.outcome.use.queued_at_end)
+    return "backlogged" if waits else "stable"

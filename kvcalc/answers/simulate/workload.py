@@ -1,0 +1,100 @@
+"""The workload that is simulated: made traffic or a trace, and which of its rows no engine would take."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kvcalc.answers.simulate.settings import SimulateSettings
+from kvcalc.errors import KvcalcError
+from kvcalc.simulator.requests import Requests
+from kvcalc.simulator.traffic import Length, Sharing, Traffic, requests_of
+
+DEFAULT_REQUESTS = 1000
+WAVES = 10  # of a closed loop, as --num-prompts has it
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Requests that run, and what became of the others."""
+
+    requests: Requests
+    given: int
+    refused: int = 0
+    sorted: int = 0  # rows that stood before an earlier one
+    source: str = ""
+
+
+def made(settings: SimulateSettings, prompt: Length | None, output: Length | None, clients: int | None) -> Traffic:
+    """Traffic from flags.
+
+    Raises:
+        KvcalcError: no lengths, or no word on when requests come.
+    """
+    if prompt is None or output is None:
+        raise KvcalcError("how long are the requests?", hint="give --isl and --osl, or a --trace")
+    rate = settings.request_rate
+    if clients is not None and rate is not None:
+        raise KvcalcError("--request-rate and --concurrency contradict each other", hint="give one of the two")
+    at_once = settings.arrivals == "at-once"
+    if clients is None and rate is None and not at_once:
+        raise KvcalcError("when do requests come?", hint="give --request-rate, --concurrency, or a --trace")
+    return Traffic(
+        count=settings.requests or (max(DEFAULT_REQUESTS, WAVES * clients) if clients else DEFAULT_REQUESTS),
+        prompt=prompt,
+        output=output,
+        rate=rate,
+        process=settings.arrivals,
+        burstiness=settings.burstiness,
+        ramp=settings.ramp,
+        clients=clients,
+        think_s=settings.think_s if settings.turns == 1 else 0.0,
+        sharing=Sharing(settings.shared_prefix, settings.prefix_groups, settings.turns, settings.think_s),
+        seed=settings.seed,
+    )
+
+
+def from_traffic(traffic: Traffic, longest: int | None) -> Workload:
+    """Made requests, those that the engine would refuse taken out."""
+    return accepted(requests_of(traffic), longest)
+
+
+def accepted(requests: Requests, longest: int | None, ordered: int = 0, source: str = "") -> Workload:
+    """Without requests that have no tokens or more than `longest`; who waits for a refused one is refused too."""
+    count = len(requests)
+    kept = [i for i in range(count) if _runs(requests, i, longest)]
+    if requests.after is not None:
+        keep = set(kept)
+        kept = []
+        for i in range(count):
+            if requests.after[i] >= 0 and requests.after[i] not in keep:
+                keep.discard(i)
+            if i in keep:
+                kept.append(i)
+    if not kept:
+        raise KvcalcError(
+            "no request can run: all are without tokens or too long", hint="raise --max-model-len, or look at the trace"
+        )
+    left = requests if len(kept) == count else _picked(requests, kept)
+    return Workload(left, count, count - len(kept), ordered, source)
+
+
+def _runs(requests: Requests, i: int, longest: int | None) -> bool:
+    prompt, output = requests.prompt[i], requests.output[i]
+    return prompt > 0 and output > 0 and (longest is None or prompt + output <= longest)
+
+
+def _picked(requests: Requests, kept: list[int]) -> Requests:
+    def of(values: Any) -> Any:
+        return None if values is None else [values[i] for i in kept]
+
+    place = {old: new for new, old in enumerate(kept)}
+    after = None if requests.after is None else [place.get(requests.after[i], -1) for i in kept]
+    return replace(
+        requests,
+        arrival_s=of(requests.arrival_s) if len(requests.arrival_s) else requests.arrival_s,
+        prompt=of(requests.prompt),
+        output=of(requests.output),
+        chains=of(requests.chains),
+        after=after,
+        pause_s=of(requests.pause_s),
+        priority=of(requests.priority),
+    )

@@ -1,0 +1,65 @@
+"""`kvcalc simulate`."""
+
+from typing import Any, Literal
+
+from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, TARGETS, Flag
+from kvcalc.cli.options import Flags, ModelArgument, takes
+from kvcalc.cli.output import Output
+
+
+def _flag(panel: str, field: str, name: str, metavar: str | None, help: str,
+          kind: Literal["text", "switch", "bool"] = "text") -> Flag:  # fmt: skip
+    return Flag(field, (name,), metavar, help, panel, kind)
+
+
+LENGTHS = (
+    Flag("input_len", ("--input-len", "--isl"), "TOKENS", "Prompt tokens: 512, or 100-2000 for any.", "Requests"),
+    Flag("output_len", ("--output-len", "--osl"), "TOKENS", "Output tokens, written the same way.", "Requests"),
+)
+TRAFFIC = (
+    _flag("Requests", "requests", "--requests", "N", "How many. Default: 1,000, or ten times the clients."),
+    _flag("Requests", "request_rate", "--request-rate", "R", "Requests per second, of the whole deployment."),
+    _flag("Requests", "arrivals", "--arrivals", "NAME", "poisson (default), gamma, constant or at-once."),
+    _flag("Requests", "burstiness", "--burstiness", "B", "Of gamma: above 1 in bursts, below 1 evenly."),
+    _flag("Requests", "ramp", "--ramp", "X", "The rate at the end, in rates at the beginning."),
+    _flag("Requests", "think_s", "--think-time", "TIME", "Between an answer and the next request or turn."),
+    _flag("Requests", "isl_sigma", "--isl-sigma", "S", "Lognormal prompts around --isl: sigma of the logarithm."),
+    _flag("Requests", "osl_sigma", "--osl-sigma", "S", "Lognormal answers around --osl."),
+    _flag("Requests", "shared_prefix", "--shared-prefix", "TOKENS", "A system prompt before every prompt."),
+    _flag("Requests", "prefix_groups", "--prefix-groups", "N", "Different system prompts. Default 1."),
+    _flag("Requests", "turns", "--turns", "N", "Turns of a session, each with all that was said before."),
+    _flag("Requests", "seed", "--seed", "N", "Of everything random. Default 0."),
+)
+SLO = (
+    Flag("ttft_s", ("--ttft",), "TIME", "Target for the time to first token: 1s.", "Targets"),
+    *(flag._replace(panel="Targets") for flag in TARGETS),
+    _flag("Targets", "e2e_s", "--e2e", "TIME", "Target for the whole answer."),
+    _flag("Targets", "percentile", "--percentile", "P", "At which targets are judged. Default 99."),
+)
+SCHEDULER = (
+    _flag("Scheduler", "async_scheduling", "--async-scheduling/--no-async-scheduling", None,
+          "Plan a step ahead of the results. Default: as the engine.", "switch"),
+    _flag("Scheduler", "num_gpu_blocks", "--num-gpu-blocks-override", "N", "Blocks of the cache, as vLLM counts them."),
+    _flag("Scheduler", "watermark", "--watermark", "SHARE", "Of the blocks, kept free when admitting."),
+    _flag("Scheduler", "prefill_schedule_interval", "--prefill-schedule-interval", "N", "Prompts in every N-th step."),
+    _flag("Scheduler", "step_time_s", "--step-time", "TIME", "Every step takes this long: count steps with 1s."),
+)  # fmt: skip
+OWN = (*TRAFFIC, *(flag for flag in SLO if flag.field in ("e2e_s", "percentile")), *SCHEDULER)
+
+
+@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, SERVING, OUTPUT)
+def command(model: ModelArgument, flags: Flags) -> None:
+    """Requests through the engine's scheduler: latencies, goodput, queues, what is in use.
+
+    \b
+      kvcalc simulate llama-3-8b --gpu h100-sxm --isl 1k --osl 200 --request-rate 10
+      kvcalc simulate llama-3-8b --gpu h100-sxm --isl 100-2000 --osl 200 --concurrency 64 --ttft 1s --tpot 30ms
+    """
+    output = Output(flags)
+    from kvcalc.answers.pasted import ask_served
+    from kvcalc.answers.simulate.ask import simulate_from
+    from kvcalc.render.pages.simulate import page, rows
+
+    own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
+    lengths: dict[str, Any] = {name: flags.pop(name) for name in ("input_len", "output_len") if name in flags}
+    output.emit(simulate_from(lambda given: ask_served(model, given), flags, lengths, own), "simulate", page, rows)

@@ -1,0 +1,153 @@
+"""What `kvcalc simulate` shows."""
+
+from typing import Any
+
+from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, assumed
+from kvcalc.results.base import Range, engine_name
+from kvcalc.results.simulate import Percentiles, SimulateReport, SimulateResult, Value
+from kvcalc.units import format_count, format_seconds
+
+COLUMNS = ("mean", "p50", "p90", "p95", "p99", "max")
+
+
+def page(report: SimulateReport) -> Page:
+    """The verdict, latencies, targets, what is in use, and the run over time."""
+    result = report.result
+    return Page(
+        title=f"{format_count(result.requests)} requests to {result.model} on {result.gpus} × {result.gpu}, "
+        f"{engine_name(result.engine)}",
+        verdict=_verdict(result),
+        good=result.verdict == "stable",
+        blocks=(_traffic(result), _latencies(result), *_targets(result), _use(result), *_timeline(result)),
+        notes=assumed(report),
+    )
+
+
+def _verdict(result: SimulateResult) -> str:
+    named = dict.fromkeys((result.verdict, result.verdict_low, result.verdict_high))
+    return result.verdict if len(named) == 1 else " or ".join(named)
+
+
+def _traffic(result: SimulateResult) -> Facts:
+    rows = [
+        ("requests", format_count(result.requests), _lengths(result)),
+        ("took", _seconds(result.duration_s), f"{_number(result.requests_per_s)} requests/s"),
+        (
+            "output",
+            f"{_count(result.output_tokens_per_s)}/s",
+            f"tokens; {_count(result.total_tokens_per_s)}/s with prompts",
+        ),
+    ]
+    if result.request_rate is not None:
+        rows.insert(1, ("arrive", f"{result.request_rate:.3g}/s", f"load {_number(result.load)} of "
+                        f"{_number(result.capacity_requests_per_s)}/s that can be served"))  # fmt: skip
+    if result.refused:
+        rows.append(("refused", format_count(result.refused), "no tokens, or above max_model_len"))
+    return Facts(title="Traffic", rows=tuple(rows))
+
+
+def _lengths(result: SimulateResult) -> str:
+    ran = max(1, result.requests - result.refused)
+    return f"of {result.input_tokens / ran:,.0f} tokens in, {result.output_tokens / ran:,.0f} out on average"
+
+
+def _latencies(result: SimulateResult) -> Table:
+    rows = [
+        (name, *(_seconds(getattr(found, column), short=True) for column in COLUMNS))
+        for name, found in (
+            ("TTFT", result.ttft_s),
+            ("TPOT", result.tpot_s),
+            ("between tokens", result.itl_s),
+            ("end to end", result.e2e_s),
+        )
+    ]
+    for name, end in (("low", "low"), ("high", "high")):
+        ranged = [(f"{what}, {name}", found) for what, found in (("TTFT", result.ttft_s), ("TPOT", result.tpot_s))]
+        rows += [row for what, found in ranged if (row := _end_row(what, found, end))]
+    return Table(title="Latency", columns=("", *COLUMNS), rows=tuple(rows))
+
+
+def _end_row(what: str, found: Percentiles, end: str) -> tuple[str, ...] | None:
+    values = [getattr(found, column) for column in COLUMNS]
+    if not all(isinstance(value, Range) for value in values):
+        return None
+    return (what, *(format_seconds(getattr(value, end)) for value in values))
+
+
+def _targets(result: SimulateResult) -> tuple[Block, ...]:
+    if not result.targets:
+        return ()
+    rows = [
+        (
+            target.name.upper(),
+            format_seconds(target.limit_s),
+            f"p{target.percentile:g} {_seconds(target.have_s, short=True)}; kept by {_share(target.met_share)}",
+        )
+        for target in result.targets
+    ]
+    rows.append(("goodput", f"{_number(result.goodput_requests_per_s)}/s", "requests that keep every target"))
+    return (Facts(title="Targets", rows=tuple(rows)),)
+
+
+def _use(result: SimulateResult) -> Facts:
+    filled = _share(result.block_fill)
+    rows = [
+        ("slots", _share(result.slot_use), f"of {format_count(result.max_num_seqs)}"),
+        ("blocks", _share(result.block_use), f"of {format_count(result.num_blocks)}; {filled} filled"),
+        ("budget", _share(result.budget_use), "of the tokens that steps could compute"),
+        ("busy", _share(result.busy_share), f"{format_count(result.steps)} steps"),
+        ("somebody waits", _share(result.queued_share), "of the time"),
+        ("preemptions", _count(result.preemptions), f"{_count(result.recomputed_tokens)} tokens computed again"),
+    ]  # fmt: skip
+    if result.prefix_hit_rate is not None:
+        rows.append(("prefix hits", _share(result.prefix_hit_rate), "of prompt tokens"))
+    return Facts(title="In use", rows=tuple(rows))
+
+
+def _timeline(result: SimulateResult) -> tuple[Block, ...]:
+    if len(result.timeline) < 3:
+        return ()
+    times = tuple(moment.time_s for moment in result.timeline)
+    running = Series("running", times, tuple(float(moment.running) for moment in result.timeline))
+    waiting = Series("waiting", times, tuple(float(moment.waiting) for moment in result.timeline))
+    return (Plot((running, waiting), "seconds", "requests", "Requests over time"),)
+
+
+def _best(value: Value) -> float | None:
+    return value.value if isinstance(value, Range) else value
+
+
+def _seconds(value: Value, short: bool = False) -> str:
+    best = _best(value)
+    if best is None:
+        return "-"
+    if short or not isinstance(value, Range):
+        return format_seconds(best)
+    return f"{format_seconds(best)} ({format_seconds(value.low)} to {format_seconds(value.high)})"
+
+
+def _count(value: Value) -> str:
+    best = _best(value)
+    return "-" if best is None else format_count(best)
+
+
+def _number(value: Value) -> str:
+    best = _best(value)
+    if best is None:
+        return "-"
+    return f"{best:.3g}" if not isinstance(value, Range) else f"{best:.3g} ({value.low:.3g} to {value.high:.3g})"
+
+
+def _share(value: Value) -> str:
+    best = _best(value)
+    return "-" if best is None else f"{best:.1%}"
+
+
+def rows(report: SimulateReport) -> list[dict[str, Any]]:
+    """For CSV: one line a latency."""
+    result = report.result
+    found = []
+    for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
+        values = getattr(result, name)
+        found.append({"figure": name, **{column: _best(getattr(values, column)) for column in COLUMNS}})
+    return found

@@ -1,0 +1,91 @@
+"""The answer to `kvcalc simulate`: latencies, goodput and use of requests through a scheduler."""
+
+from typing import Literal
+
+from kvcalc.results.base import Range, Report
+from kvcalc.specs.base import Frozen
+
+Value = Range | float | None  # a range where step times have one
+Verdict = Literal["stable", "backlogged", "overloaded"]
+
+
+class Percentiles(Frozen):
+    """Of all requests that ran."""
+
+    mean: Value
+    p50: Value
+    p90: Value
+    p95: Value
+    p99: Value
+    max: Value
+
+
+class Moment(Frozen):
+    """The engine at one time."""
+
+    time_s: float
+    running: int
+    waiting: int
+    blocks: int
+
+
+class Target(Frozen):
+    """A limit that requests should keep, and how many did."""
+
+    name: Literal["ttft", "tpot", "e2e"]
+    limit_s: float
+    percentile: float
+    have_s: Value  # at that percentile
+    met_share: Value  # of requests
+
+
+class SimulateResult(Frozen):
+    """Times in seconds as a client sees them; rates of the whole deployment."""
+
+    model: str
+    gpu: str
+    gpus: int
+    engine: str
+    fits: bool | None
+    fit: str
+    reason: str | None
+    requests: int
+    refused: int  # counted in `requests`, not in percentiles
+    unordered: int  # rows of a trace that came before an earlier one: sorted
+    input_tokens: int
+    output_tokens: int
+    request_rate: float | None  # that arrive, of the whole deployment
+    duration_s: Value
+    output_tokens_per_s: Value
+    total_tokens_per_s: Value
+    requests_per_s: Value
+    ttft_s: Percentiles
+    tpot_s: Percentiles
+    itl_s: Percentiles
+    e2e_s: Percentiles
+    goodput_requests_per_s: Value
+    targets: tuple[Target, ...]
+    slot_use: Value
+    block_use: Value
+    block_fill: Value  # tokens in the blocks that are held
+    budget_use: Value
+    busy_share: Value
+    preemptions: Value
+    recomputed_tokens: Value
+    prefix_hit_rate: Value
+    steps: int
+    load: Value
+    capacity_requests_per_s: Value
+    queued_share: Value  # of the time in which requests arrive, somebody waited
+    verdict: Verdict
+    verdict_low: Verdict  # if steps are as long as the range says they may be
+    verdict_high: Verdict
+    max_num_seqs: int
+    num_blocks: int
+    block_size: int
+    timeline: tuple[Moment, ...]
+    calibration: None = None
+
+
+class SimulateReport(Report):
+    result: SimulateResult

@@ -1,0 +1,94 @@
+"""What came of a run: gaps between tokens, slots, blocks and budget in use, and samples over time.
+
+A jump of m equal steps adds n gaps a step to a histogram of equal ratios; its steps' times differ by less than a bin.
+"""
+
+from dataclasses import dataclass, field
+from math import exp, log
+from typing import NamedTuple
+
+from kvcalc.simulator.state import Scheduler, Work
+
+BINS_PER_UNIT = 200  # of the natural logarithm: a bin is 0.5 % wide
+SAMPLES = 1024  # kept of a timeline: when there are twice as many, every other one goes
+
+
+class Sample(NamedTuple):
+    """The engine at one moment."""
+
+    time_s: float
+    running: int
+    waiting: int
+    blocks: int  # held
+
+
+@dataclass(slots=True)
+class Use:
+    """Integrals over time, in units times seconds, and counts of tokens."""
+
+    slots_s: float = 0.0
+    held_s: float = 0.0  # blocks
+    filled_s: float = 0.0  # tokens in held blocks
+    busy_s: float = 0.0
+    queued_s: float = 0.0  # time in which somebody waited, while requests arrive
+    queued_at_end: bool = False  # when the last one arrives
+    last_arrival_s: float = float("inf")
+    steps: int = 0
+    tokens: int = 0  # computed: budget in use
+    gaps: dict[int, int] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    _every_s: float = 0.0
+    _next_s: float = 0.0
+
+    def passed(self, scheduler: Scheduler, work: Work, steps: int, start_s: float, end_s: float) -> None:
+        """So many equal steps ran."""
+        seconds = end_s - start_s
+        pool, count = scheduler.pool, work.decoding
+        self.busy_s += seconds
+        self.slots_s += scheduler.running * seconds
+        self.held_s += (pool.blocks - pool.free) * seconds
+        self.filled_s += (scheduler.decoding.cached + count * (steps - 1) / 2) * seconds
+        if scheduler.waiting and start_s < self.last_arrival_s:
+            self.queued_s += seconds
+            self.queued_at_end = end_s >= self.last_arrival_s
+        self.steps += steps
+        self.tokens += count * steps
+        for start, tokens in work.chunks:
+            self.tokens += tokens
+            self.filled_s += (start + tokens) * seconds
+        if count:
+            place = int(log(seconds / steps) * BINS_PER_UNIT)
+            gaps = self.gaps
+            gaps[place] = gaps.get(place, 0) + count * steps
+        if start_s >= self._next_s:
+            self._sample(scheduler, start_s)
+
+    def _sample(self, scheduler: Scheduler, now: float) -> None:
+        pool = scheduler.pool
+        self.samples.append(Sample(now, scheduler.running, len(scheduler.waiting), pool.blocks - pool.free))
+        if len(self.samples) >= 2 * SAMPLES:
+            del self.samples[1::2]
+            self._every_s = (now - self.samples[0].time_s) / SAMPLES
+        self._next_s = now + self._every_s
+
+    def with_gaps(self, gaps: list[float]) -> dict[int, int]:
+        """The histogram, with gaps of requests that were stopped meanwhile."""
+        found = dict(self.gaps)
+        for gap in gaps:
+            place = int(log(gap) * BINS_PER_UNIT)
+            found[place] = found.get(place, 0) + 1
+        return found
+
+
+def gap_at(gaps: dict[int, int], percent: float) -> float | None:
+    """A percentile of a histogram of gaps, the middle of its bin; None: it is empty.
+
+    >>> round(gap_at({-921: 50, -460: 50}, 99), 3)
+    0.1
+    """
+    left = sum(gaps.values()) * percent / 100
+    for place in sorted(gaps):
+        left -= gaps[place]
+        if left <= 0:
+            return exp((place - 0.5 if place <= 0 else place + 0.5) / BINS_PER_UNIT)
+    return None

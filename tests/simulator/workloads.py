@@ -1,0 +1,81 @@
+"""Small random workloads over every option of vLLM's scheduler, for the event jump and its plain reference."""
+
+import math
+import random
+
+from kvcalc.simulator.requests import Requests
+from kvcalc.simulator.settings import Settings
+from kvcalc.simulator.step_times import PromptTable, Reach, TabledTimes
+
+SEQUENCES, ROWS = 64, 600
+
+
+def table(rng, windows):
+    """Step times of no machine: every entry of the table random."""
+    base = [0.0, rng.uniform(0.5, 1)]
+    for _ in range(SEQUENCES):
+        base.append(base[-1] + rng.uniform(0, 0.02))
+    slope = (0.0, *(rng.uniform(1e-4, 1e-3) for _ in range(SEQUENCES)))
+    bends = tuple(tuple(rng.uniform(1e-4, 1e-3) for _ in range(SEQUENCES)) for _ in windows)
+    rows, heads = [0.0], [0.0]
+    for _ in range(ROWS):
+        rows.append(rows[-1] + rng.uniform(0, 0.01))
+        heads.append(heads[-1] + rng.uniform(0, 0.01))
+    prompts = PromptTable(tuple(rows), tuple(heads), (Reach(math.inf, 1e-5, 1e-4),), 0.1)
+    return TabledTimes(tuple(base), slope, windows, bends, prompts, prompts)
+
+
+def chains(rng, prompt, id_tokens):
+    """Ids of prompts that begin like others: some stop early, some go on in their own way."""
+    fresh = iter(range(1000, 10**6))
+    longest = max(1, max(prompt) // id_tokens)
+    known = [[next(fresh) for _ in range(rng.randint(1, longest))] for _ in range(rng.randint(1, 4))]
+    found = []
+    for tokens in prompt:
+        if rng.random() < 0.15:
+            found.append(None)
+            continue
+        base = rng.choice(known)
+        chain = base[: min(rng.randint(0, len(base)), tokens // id_tokens)]
+        chain += [next(fresh) for _ in range(tokens // id_tokens - len(chain))]
+        if rng.random() < 0.3 and chain:
+            known.append(list(chain))
+        found.append(tuple(chain))
+    return found
+
+
+def case(seed):
+    """Settings, requests and step times."""
+    rng = random.Random(seed)
+    block, count = rng.choice([1, 2, 4, 8, 16]), rng.randint(1, 40)
+    prompt = [rng.randint(1, rng.choice([5, 40, 100])) for _ in range(count)]
+    output = [rng.randint(1, rng.choice([3, 20, 60])) for _ in range(count)]
+    id_tokens = rng.choice([0, 0, 1, 2, 4, 8, 16, 32])
+    needed = max(-(-(p + o - 1) // block) for p, o in zip(prompt, output, strict=True))
+    extra = rng.choice([0, 0, 0, 2])
+    settings = Settings(
+        max_num_seqs=rng.choice([1, 2, 5, 16, 32]),
+        max_num_batched_tokens=rng.choice([32, 40, 100, 500]),
+        num_blocks=needed + extra + rng.choice([0, 1, 3, 10, 100]),
+        block_size=block,
+        lag=rng.choice([0, 1]),
+        whole_prompt_fits=rng.random() < 0.7,
+        watermark_blocks=rng.choice([0, 0, 0, 1]),
+        prefill_schedule_interval=rng.choice([1, 1, 1, 3]),
+        prefix_caching=rng.random() < 0.6,
+        extra_blocks=extra,
+    )
+    rate, time, arrivals = rng.choice([0.01, 0.1, 1, 10, 1e9]), 0.0, []
+    for _ in range(count):
+        time += rng.expovariate(rate)
+        arrivals.append(time)
+    requests = Requests(
+        arrivals,
+        prompt,
+        output,
+        chains(rng, prompt, id_tokens) if id_tokens else None,
+        id_tokens,
+        clients=rng.randint(1, 20) if rng.random() < 0.3 else None,
+        think_s=rng.choice([0.0, 1.5]),
+    )
+    return settings, requests, table(rng, rng.choice([(), (), (10,), (5, 30)]))
