@@ -52,8 +52,8 @@ def command(model: ModelArgument, flags: Flags) -> None:
     """Requests through the engine's scheduler: latencies, goodput, queues, what is in use.
 
     \b
-      kvcalc simulate llama-3-8b --gpu h100-sxm --isl 1k --osl 200 --request-rate 10
-      kvcalc simulate llama-3-8b --gpu h100-sxm --isl 100-2000 --osl 200 --concurrency 64 --ttft 1s --tpot 30ms
+      kvcalc simulate llama-3-8b --gpu l40s --isl 1k --osl 200 --request-rate 3
+      kvcalc simulate llama-3-8b --gpu l40s --isl 1k --osl 200 --concurrency 64
     """
     output = Output(flags)
     from kvcalc.answers.pasted import ask_served

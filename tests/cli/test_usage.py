@@ -79,7 +79,7 @@ def test_a_swept_flag_may_be_given_twice(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "words, position, offered",
     [
-        ("kvcalc s", 1, {"size", "step", "speculate"}),
+        ("kvcalc s", 1, {"size", "step", "speculate", "simulate"}),
         ("kvcalc size llama-3-8b --gpu h100-s", 4, {"h100-sxm"}),
         ("kvcalc kv deepseek-v3 deepseek-v3.", 3, {"deepseek-v3.1", "deepseek-v3.2"}),
         ("kvcalc models llama-3-7", 2, {"llama-3-70b"}),

@@ -55,7 +55,7 @@ def differences(seed):
     return [name for name in want if not same(want[name], have[name])]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**40))
 def test_jump_equals_reference(seed):
     assert differences(seed) == []
@@ -66,7 +66,7 @@ def test_cases_with_copies_of_a_block(seed):
     assert differences(seed) == []
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**40))
 def test_jumps_change_nothing(seed):
     options, requests, times = case(seed)
