@@ -32,7 +32,7 @@ class Moment(Frozen):
 class Target(Frozen):
     """A limit that requests should keep, and how many did."""
 
-    name: Literal["ttft", "tpot", "e2e"]
+    name: str  # ttft, tpot or e2e
     limit_s: float
     percentile: float
     have_s: Value  # at that percentile

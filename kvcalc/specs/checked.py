@@ -20,6 +20,11 @@ FLAG_OF = {
     "price_usd_per_hour": "--price",
     "ttft_s": "--ttft",
     "tpot_s": "--tpot",
+    "e2e_s": "--e2e",
+    "think_s": "--think-time",
+    "step_time_s": "--step-time",
+    "num_gpu_blocks": "--num-gpu-blocks-override",
+    "kv_offload_bytes": "--kv-offload-gb",
 }
 
 

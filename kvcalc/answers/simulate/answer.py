@@ -12,6 +12,7 @@ from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
 from kvcalc.answers.verdict import unfit_reason
+from kvcalc.results.data import data_of
 from kvcalc.results.simulate import Moment, SimulateReport, SimulateResult, Target, Value
 from kvcalc.simulator.traffic import rate_of
 from kvcalc.specs.base import Assumption
@@ -141,11 +142,11 @@ def _inputs(deployed: Deployed, settings: SimulateSettings, workload: Workload) 
     return {
         "model": deployed.model.name,
         "gpu": deployed.gpu.name,
-        **deployed.deployment.model_dump(mode="json"),
+        **data_of(deployed.deployment),
         "kv_cache_dtype": deployed.cache_dtype,
         "max_model_len": deployed.max_model_len,
         "max_num_batched_tokens": deployed.max_num_batched_tokens,
-        **settings.model_dump(mode="json"),
+        **data_of(settings),
         "requests": workload.given,
         "clients": workload.requests.clients,
     }

@@ -3,57 +3,56 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
-
 from kvcalc.errors import KvcalcError
 from kvcalc.simulator.traffic import Length
 from kvcalc.specs.base import Frozen
+from kvcalc.specs.constraints import FromText, Within
 from kvcalc.specs.deployment import Bytes, Tokens, count, gib, number, size, tokens
 from kvcalc.units import parse_seconds, parse_tokens
 
 MOST_REQUESTS = 10_000_000
-Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Seconds = Annotated[float, Within(ge=0, le=1e9)]
 Scheduling = Literal["continuous", "static"]
 Reservation = Literal["none", "max", "pow2", "oracle"]
 
 
-def _seconds(what: str) -> BeforeValidator:
-    return BeforeValidator(lambda value: parse_seconds(value, what) if isinstance(value, str) else value)
+def _seconds(what: str) -> FromText:
+    return FromText(parse_seconds, what)
 
 
 class SimulateSettings(Frozen):
     """Traffic, targets, the scheduler's own switches, and what is written beside the answer."""
 
-    requests: Annotated[int | None, Field(ge=1, le=MOST_REQUESTS), count("--requests")] = None
-    request_rate: Annotated[float | None, Field(gt=0, le=1e9), number("--request-rate")] = None
+    requests: Annotated[int | None, Within(ge=1, le=MOST_REQUESTS), count("--requests")] = None
+    request_rate: Annotated[float | None, Within(gt=0, le=1e9), number("--request-rate")] = None
     arrivals: Literal["poisson", "gamma", "constant", "at-once"] = "poisson"
-    burstiness: Annotated[float, Field(gt=0, le=1000), number("--burstiness")] = 1.0
-    ramp: Annotated[float, Field(gt=0, le=1000), number("--ramp")] = 1.0
+    burstiness: Annotated[float, Within(gt=0, le=1000), number("--burstiness")] = 1.0
+    ramp: Annotated[float, Within(gt=0, le=1000), number("--ramp")] = 1.0
     think_s: Annotated[Seconds, _seconds("--think-time")] = 0.0
-    isl_sigma: Annotated[float | None, Field(gt=0, le=5), number("--isl-sigma")] = None
-    osl_sigma: Annotated[float | None, Field(gt=0, le=5), number("--osl-sigma")] = None
-    shared_prefix: Annotated[int, Field(ge=0, le=10**7), tokens("--shared-prefix")] = 0
-    prefix_groups: Annotated[int, Field(ge=1, le=10**6), count("--prefix-groups")] = 1
-    turns: Annotated[int, Field(ge=1, le=1000), count("--turns")] = 1
+    isl_sigma: Annotated[float | None, Within(gt=0, le=5), number("--isl-sigma")] = None
+    osl_sigma: Annotated[float | None, Within(gt=0, le=5), number("--osl-sigma")] = None
+    shared_prefix: Annotated[int, Within(ge=0, le=10**7), tokens("--shared-prefix")] = 0
+    prefix_groups: Annotated[int, Within(ge=1, le=10**6), count("--prefix-groups")] = 1
+    turns: Annotated[int, Within(ge=1, le=1000), count("--turns")] = 1
     trace: str | None = None
-    time_scale: Annotated[float, Field(gt=0, le=1e6), number("--time-scale")] = 1.0
-    seed: Annotated[int, Field(ge=0, le=2**63), count("--seed")] = 0
-    e2e_s: Annotated[float | None, Field(gt=0), _seconds("--e2e")] = None
-    percentile: Annotated[float, Field(gt=0, lt=100), number("--percentile")] = 99.0
+    time_scale: Annotated[float, Within(gt=0, le=1e6), number("--time-scale")] = 1.0
+    seed: Annotated[int, Within(ge=0, le=2**63), count("--seed")] = 0
+    e2e_s: Annotated[float | None, Within(gt=0), _seconds("--e2e")] = None
+    percentile: Annotated[float, Within(gt=0, le=99.999), number("--percentile")] = 99.0
     scheduler: Scheduling = "continuous"
     reservation: Reservation = "none"
     async_scheduling: bool | None = None
     scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
-    num_gpu_blocks: Annotated[int | None, Field(ge=1, le=10**9), count("--num-gpu-blocks-override")] = None
-    watermark: Annotated[float, Field(ge=0, lt=1), number("--watermark")] = 0.0
+    num_gpu_blocks: Annotated[int | None, Within(ge=1, le=10**9), count("--num-gpu-blocks-override")] = None
+    watermark: Annotated[float, Within(ge=0, le=0.99), number("--watermark")] = 0.0
     long_prefill_token_threshold: Annotated[
-        int, Field(ge=0, le=10**9), tokens("--long-prefill-token-threshold")
+        int, Within(ge=0, le=10**9), tokens("--long-prefill-token-threshold")
     ] = 0  # fmt: skip
-    prefill_schedule_interval: Annotated[int, Field(ge=1, le=1000), count("--prefill-schedule-interval")] = 1
+    prefill_schedule_interval: Annotated[int, Within(ge=1, le=1000), count("--prefill-schedule-interval")] = 1
     preemption_mode: Literal["recompute", "swap"] = "recompute"
-    step_time_s: Annotated[float | None, Field(gt=0), _seconds("--step-time")] = None
+    step_time_s: Annotated[float | None, Within(gt=0), _seconds("--step-time")] = None
     kv_offload_bytes: Annotated[Bytes, gib("--kv-offload-gb")] = 0
-    network_bandwidth: Annotated[float | None, Field(gt=0), size("--network-bandwidth")] = None
+    network_bandwidth: Annotated[float | None, Within(gt=0), size("--network-bandwidth")] = None
     max_context: Tokens | None = None
 
 
