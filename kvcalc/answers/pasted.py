@@ -58,7 +58,7 @@ def pasted(text: str, flags: Mapping[str, Any], model: str | None = None, strict
     fields = {name: value for name, value in served.fields.items() if name in known}
     beyond = {name: served.typed.get(name, name) for name in served.fields if name not in known}
     not_modelled = (*served.not_modelled, *((typed, "memory") for typed in dict.fromkeys(beyond.values())))
-    unsuited = _unsuited(model, fields) if model is not None else {}
+    unsuited = _unsuited(model, fields, served.engine) if model is not None else {}
     for name in unsuited:
         del fields[name]
     own: dict[str, Any] = {"engine": served.engine}
@@ -127,7 +127,7 @@ def _reachable(model: str | None) -> str:
     return model
 
 
-def _unsuited(model: str, fields: Mapping[str, Any]) -> dict[str, str]:
+def _unsuited(model: str, fields: Mapping[str, Any], engine: str) -> dict[str, str]:
     """Settings that the command's own model has a use for and its stand-in has not, each with the reason."""
     names = {"enable_expert_parallel", "num_redundant_experts", "quantization"} & fields.keys()
     if not names:
@@ -138,7 +138,7 @@ def _unsuited(model: str, fields: Mapping[str, Any]) -> dict[str, str]:
         found |= dict.fromkeys(names - {"quantization"}, f"{spec.name} has no experts")
     if "quantization" in names:
         try:
-            requantize(spec, str(fields["quantization"]))
+            requantize(spec, str(fields["quantization"]), engine)
         except KvcalcError:
             found["quantization"] = f"{spec.name} is taken as it is stored"
     return found

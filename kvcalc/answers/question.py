@@ -9,6 +9,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.load import Workload
 from kvcalc.specs.model import ModelSpec
@@ -54,8 +55,27 @@ def runs_beyond(name: str, tokens: int, limit: str) -> Assumption:
     return Assumption(name=name, value=tokens, why=f"above {limit}; taken to run there all the same")
 
 
+def state_dtype_of(name: str) -> str:
+    """The element type that a name of recurrent state's means.
+
+    Raises:
+        KvcalcError: no such type.
+
+    >>> state_dtype_of("float32")
+    'fp32'
+    """
+    dtype = DTYPE_ALIASES.get(name, name)
+    if dtype not in PLAIN:
+        raise KvcalcError(
+            f"--mamba-ssm-cache-dtype: {name[:40]!r} is not a dtype of state", hint=f"auto, {', '.join(PLAIN)}"
+        )
+    return dtype
+
+
 def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     """The model with the element type and the quantization that the deployment asks for."""
+    if deployment.state_dtype is not None:
+        state_dtype_of(deployment.state_dtype)
     if deployment.dtype != "auto":
         from kvcalc.catalog.quantization.online import redtype
 
@@ -63,5 +83,5 @@ def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     if deployment.quantization is not None:
         from kvcalc.catalog.quantization.online import requantize
 
-        model = requantize(model, deployment.quantization)
+        model = requantize(model, deployment.quantization, deployment.engine)
     return model

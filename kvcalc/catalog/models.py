@@ -158,12 +158,13 @@ def _hub_gguf(repo: "Repo", file: str | None, quant: str | None) -> ModelSpec:
     """The GGUF of a repository that has one, or the one that was asked for."""
     names = [file] if file else [name for name in repo.files() if name.endswith(".gguf")]
     if quant:
-        names = [name for name in names if quant.lower() in name.lower()]
+        names = _of_quantization(names, quant)
     names = [name for name in names if "mmproj" not in name] or names
     shards = [name for name in names if not re.search(r"-0*(?!1-)\d+-of-\d+\.gguf\Z", name)] or names
     if not shards:
         wanted = f"GGUF of {quant}" if quant else "config.json and no GGUF"
-        raise KvcalcError(f"{repo.name} has no {wanted}", hint=f"see {repo.page}/tree/main")
+        made = f"`-q {quant.lower()} --engine llamacpp` mixes one of {repo.name}; " if quant else ""
+        raise KvcalcError(f"{repo.name} has no {wanted}", hint=f"{made}see {repo.page}/tree/main")
     if len(shards) > 1:
         listed = ", ".join(shards[:6])
         raise KvcalcError(
@@ -173,6 +174,13 @@ def _hub_gguf(repo: "Repo", file: str | None, quant: str | None) -> ModelSpec:
     from kvcalc.catalog.headers.gguf import load_hub_gguf
 
     return load_hub_gguf(repo, shards[0])
+
+
+def _of_quantization(names: list[str], quant: str) -> list[str]:
+    """The files whose name has this quantization as a whole word: Q4_K is no Q4_K_M, and Q4_K_M no UD-Q4_K_M."""
+    found = [name for name in names if re.search(rf"(?i)(?<![a-z0-9]){re.escape(quant)}(?![a-z0-9_])", name)]
+    plain = [name for name in found if not re.search(rf"(?i)\b(?:ud|i1)[-_]{re.escape(quant)}", name)]
+    return plain or found
 
 
 def with_file(model: ModelSpec, found: "tuple[Stored, str] | None") -> ModelSpec:

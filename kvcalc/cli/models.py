@@ -44,9 +44,14 @@ def command(
         return
     from kvcalc.answers.listing.models import list_models, show_model
     from kvcalc.answers.question import ask
+    from kvcalc.errors import KvcalcError
     from kvcalc.render.pages import models as pages
+    from kvcalc.specs.checked import flag_of
 
     if model is None:
+        if flags:
+            flag = flag_of(next(iter(flags)))
+            raise KvcalcError(f"the list of models has no {flag}", hint=f"name a model: kvcalc models MODEL {flag} ...")
         output.emit(list_models(), "models", pages.list_page, pages.list_rows)
         return
     question = ask(model, flags, engine="ideal")

@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.catalog.quantization.cover import Module, Scheme, cover
+from kvcalc.catalog.quantization.gguf_recipe import find_recipe, recipe
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.formats import (
@@ -41,17 +42,22 @@ DECLARED = {"compressed_tensors", "auto_round", "inc", "modelopt", "modelopt_mix
 LAYERS_ONLY = {"awq", "gptq", "awq_marlin", "gptq_marlin", "int4", "w4a16", "w8a16"}
 
 
-def requantize(model: ModelSpec, name: str) -> ModelSpec:
+def requantize(model: ModelSpec, name: str, engine: str = "vllm") -> ModelSpec:
     """The model with its linears in another format: embeddings, head, norms, routers and towers stay as they are.
 
+    For llama.cpp the name is a GGUF type's (q4_k_m), mixed as llama.cpp mixes it.
+
     Args:
-        model: any; one that its checkpoint quantizes already is refused unless it is quantized by the same scheme.
-        name: fp8, int8, awq, gptq, nvfp4, mxfp4, bitsandbytes ..., in vLLM's spelling.
+        model: any; of one that its checkpoint quantizes already, narrower builds exist where that is fp8.
+        name: fp8, int8, awq, gptq, nvfp4, mxfp4, bitsandbytes ..., in vLLM's spelling, or a GGUF type.
+        engine: whose words the name is in.
 
     Raises:
-        KvcalcError: an unknown scheme, or a checkpoint that is quantized otherwise.
+        KvcalcError: an unknown scheme, one of another engine, or a checkpoint that is quantized otherwise.
     """
     key = name.lower().replace("-", "_")
+    if engine == "llamacpp" or (key not in FORMATS and find_recipe(name) is not None):
+        return _as_gguf(model, name, engine)
     if key in DECLARED:
         return _declared(model, name)
     if key not in FORMATS:
@@ -60,27 +66,69 @@ def requantize(model: ModelSpec, name: str) -> ModelSpec:
             hint=did_you_mean(key, FORMATS, f"one of {', '.join(sorted(FORMATS))}"),
         )
     form = FORMATS[key]
+    why = f"the checkpoint is not quantized: as {form.name} the linears of its layers, not embedding, head and routers"
     if model.quantization is not None:
-        stored = {t.format.name.split("-")[0] for group in model.groups for t in group.tensors}
-        if form.name.split("-")[0] in stored or key.split("_")[0] in model.quantization:
-            return model
-        raise KvcalcError(
-            f"{model.name} is already quantized ({model.quantization})",
-            hint="leave out --quantization, or name the unquantized checkpoint",
-        )
+        if _stores(model, form, key):
+            return _repeats(model, name)
+        if not _narrower_exist(model, form):
+            raise KvcalcError(
+                f"{model.name} is already quantized ({model.quantization})",
+                hint="leave out --quantization, or name the unquantized checkpoint",
+            )
+        why = f"a build of the dequantized checkpoint ({model.quantization}): as {form.name} the linears of its layers"
     places = ("layer",) if key in LAYERS_ONLY else ("layer", "outside")
 
-    def choose(module: Module) -> WeightFormat | None:
-        return form if module.usual and module.place in places else None
+    plain = PLAIN[model.dtype]
 
-    why = f"the checkpoint is not quantized: as {form.name} the linears of its layers, not embedding, head and routers"
+    def choose(module: Module) -> WeightFormat | None:
+        if module.usual and module.place in places:
+            return form
+        return None if module.tensor.format in PLAIN.values() else plain
+
     taken = Assumption(name="quantization", value=key, why=why)
     return _otherwise(cover(model, Scheme(key, choose)), quantization=key, assumptions=(*model.assumptions, taken))
 
 
+def _as_gguf(model: ModelSpec, name: str, engine: str) -> ModelSpec:
+    """The model as a GGUF of a type; a GGUF's own type changes nothing."""
+    made = recipe(name)
+    if engine not in ("llamacpp", "ideal"):
+        raise KvcalcError(
+            f"--quantization {name[:40]} is a GGUF type, and the engine is {engine}", hint="add --engine llamacpp"
+        )
+    if model.quantization == f"gguf {made.name}":
+        return _repeats(model, name)
+    if (model.quantization or "").startswith("gguf"):
+        raise KvcalcError(
+            f"{model.name} is a GGUF already ({model.quantization})",
+            hint="leave out --quantization, or name the model that it was made of",
+        )
+    from kvcalc.catalog.quantization.gguf_mix import mix
+
+    return mix(model, made)
+
+
+def _stores(model: ModelSpec, form: WeightFormat, key: str) -> bool:
+    """Does the checkpoint store its linears in this format already?"""
+    stored = {t.format.name.split("-")[0] for group in model.groups for t in group.tensors}
+    return form.name.split("-")[0] in stored or key.split("_")[0] in (model.quantization or "")
+
+
+def _narrower_exist(model: ModelSpec, form: WeightFormat) -> bool:
+    """Models that are published in fp8 alone have builds in fewer bits: they are dequantized and quantized anew."""
+    formats = {t.format for group in model.groups for t in group.tensors} - set(PLAIN.values())
+    return bool(formats) and all(one.compute == "fp8" and form.bits < one.bits for one in formats)
+
+
+def _repeats(model: ModelSpec, name: str) -> ModelSpec:
+    """The checkpoint says the same: nothing changes, and that is said."""
+    why = f"repeats what the checkpoint declares ({model.quantization}): nothing changes"
+    return replace(model, assumptions=(*model.assumptions, Assumption(name="quantization", value=name, why=why)))
+
+
 def _declared(model: ModelSpec, name: str) -> ModelSpec:
     if model.quantization is not None:
-        return model
+        return _repeats(model, name)
     hint = "name the checkpoint that is quantized, or a scheme to store this one in: fp8, nvfp4, awq"
     raise KvcalcError(f"{model.name} declares no quantization for {name[:40]} to read", hint=hint)
 

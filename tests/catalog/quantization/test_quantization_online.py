@@ -40,9 +40,53 @@ def test_every_name_applies() -> None:
 
 def test_a_quantized_checkpoint_is_left_alone_or_refused() -> None:
     model = load_model("gpt-oss-120b")
-    assert requantize(model, "mxfp4") == model
+    same = requantize(model, "mxfp4")
+    assert replace(same, assumptions=model.assumptions) == model
+    assert "nothing changes" in same.assumptions[-1].why
     with pytest.raises(KvcalcError, match="already quantized"):
         requantize(model, "awq")
+
+
+@pytest.mark.parametrize("name", ["compressed-tensors", "auto-round", "modelopt", "inc", "fp8"])
+def test_words_that_repeat_what_the_checkpoint_declares_change_nothing_and_are_said(name: str) -> None:
+    model = load_model("deepseek-v3")
+    same = requantize(model, name)
+    assert replace(same, assumptions=model.assumptions) == model
+    assert (same.assumptions[-1].value, "repeats" in same.assumptions[-1].why) == (name, True)
+    if name != "fp8":
+        with pytest.raises(KvcalcError, match="declares no quantization"):
+            requantize(LLAMA, name)
+
+
+def test_narrower_builds_of_a_model_that_is_published_in_fp8() -> None:
+    """DeepSeek-V3's linears in 4 bits with a scale and a zero point for 128, the rest as the fp8 checkpoint has it."""
+    model = load_model("deepseek-v3")
+    awq = requantize(model, "awq")
+    assert awq.quantization == "awq"
+    assert "dequantized" in awq.assumptions[-1].why
+    formats = {t.format.name for group in awq.groups for t in group.tensors if t.category == "experts"}
+    assert formats == {"int4-g128"}
+    assert counted_weight_bytes(awq) < 0.56 * counted_weight_bytes(model)
+    for wider in ("mxfp8", "int8"):
+        with pytest.raises(KvcalcError, match="already quantized"):
+            requantize(model, wider)
+
+
+def test_gguf_types_are_llama_cpps() -> None:
+    assert requantize(LLAMA, "q4_k_m", "llamacpp").quantization == "gguf Q4_K_M"
+    assert requantize(LLAMA, "q4_k_m", "ideal").quantization == "gguf Q4_K_M"
+    # One word, two meanings: llama.cpp's mix, and the scheme of checkpoints.
+    assert requantize(LLAMA, "nvfp4", "llamacpp").quantization == "gguf NVFP4"
+    assert requantize(LLAMA, "nvfp4").quantization == "nvfp4"
+    with pytest.raises(KvcalcError, match="the engine is vllm") as caught:
+        requantize(LLAMA, "q4_k_m")
+    assert "--engine llamacpp" in caught.value.hint
+    with pytest.raises(KvcalcError, match="unknown GGUF type"):
+        requantize(LLAMA, "fp8", "llamacpp")
+    made = requantize(LLAMA, "q4_k_m", "llamacpp")
+    assert requantize(made, "Q4_K_M", "llamacpp").groups == made.groups
+    with pytest.raises(KvcalcError, match="is a GGUF already"):
+        requantize(made, "q8_0", "llamacpp")
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
