@@ -17,9 +17,7 @@ FLAGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("command", "flag"), [(command, flag) for flag, all_ in FLAGS.items() for command in sorted(all_)]
-)
+@pytest.mark.parametrize(("command", "flag"), [(one, flag) for flag, known in FLAGS.items() for one in sorted(known)])
 def test_a_type_that_does_not_exist(cli: Cli, command: str, flag: str) -> None:
     ran = cli(f"{WHERE[command]} {flag} banana")
     assert ran.code == 2, ran.out
