@@ -25,6 +25,7 @@ LISTING = "`kvcalc gpus` lists them; a path to a TOML file works too"
 _COUNT = r"\s*(?:(\d{1,4})\s*[x×*]\s*(.+)|(.+?)\s+[x×*]\s?(\d{1,4}))\s*"  # 8x L4, L4 x8
 _SIZE_ALONE = r"(?i)\s*(\d{1,4}) ?(?:gb|gib|g)(?:[\s_-]*(?:class|gpu|card|vram))*\s*"
 _MOST_HINTED = 12
+_IN_SERVERS = '"data-center"'  # what the file of such a card has in it
 
 
 def load_gpu(name_or_path: str) -> GpuSpec:
@@ -78,6 +79,15 @@ def spec_text(name_or_path: str) -> str:
 def all_gpus() -> tuple[GpuSpec, ...]:
     """Every spec of the catalog, by name."""
     return tuple(_named(name) for name in gpu_names())
+
+
+def offered_gpus() -> tuple[GpuSpec, ...]:
+    """Those that somebody has a list price for, and the data centers' cards; no other file is parsed."""
+    from kvcalc.catalog.prices import priced_names
+
+    priced = priced_names()
+    names = (name for name in gpu_names() if name in priced or _IN_SERVERS in spec_path(name).read_text("utf-8"))
+    return tuple(gpu for gpu in map(_named, names) if gpu.name in priced or gpu.segment == "data-center")
 
 
 def gpu_from_toml(path: Path) -> GpuSpec:

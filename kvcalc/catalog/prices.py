@@ -155,6 +155,11 @@ def _median(ordered: list[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+def priced_names() -> frozenset[str]:
+    """The accelerators that have a list price."""
+    return frozenset(_table()["usd_per_hour"])
+
+
 def price_sources(gpu: GpuSpec) -> dict[str, Source]:
     """Where each seller's price was read, by seller."""
     sellers = _table()["sellers"]

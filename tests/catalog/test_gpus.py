@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from kvcalc.catalog import gpus, spellings
 from kvcalc.catalog.files.toml import LARGEST_TOML
-from kvcalc.catalog.gpus import gpu_from_toml, gpu_names, load_gpu, other_boards, spec_text
+from kvcalc.catalog.gpus import (
+    all_gpus,
+    gpu_from_toml,
+    gpu_names,
+    load_gpu,
+    offered_gpus,
+    other_boards,
+    spec_text,
+)
+from kvcalc.catalog.prices import price_of
 from kvcalc.catalog.spellings import spelling
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import field_names
@@ -191,6 +200,11 @@ def test_how_a_name_is_written_does_not_matter(name: str, data: st.DataObject) -
     text = name.replace("-", separator)
     text = data.draw(st.sampled_from([text, text.upper(), f"{gpu.vendor} {text}"]))
     assert load_gpu(text).name == name
+
+
+def test_what_is_offered_are_the_priced_and_the_servers_cards() -> None:
+    offered = {gpu.name for gpu in offered_gpus()}
+    assert offered == {g.name for g in all_gpus() if price_of(g) is not None or g.segment == "data-center"}
 
 
 def test_a_spec_to_start_from_is_the_catalogs_file() -> None:

@@ -2,7 +2,7 @@
 
 from kvcalc.answers.question import Question
 from kvcalc.answers.size.answer import size
-from kvcalc.catalog.gpus import all_gpus, load_gpu
+from kvcalc.catalog.gpus import gpu_names, load_gpu, offered_gpus
 from kvcalc.catalog.prices import price_of
 from kvcalc.errors import KvcalcError
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
@@ -23,8 +23,7 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     """
     found: list[tuple[RankedGpu, SizeReport]] = []
     left_out: list[str] = []
-    catalog = all_gpus()
-    candidates = [gpu for gpu in catalog if _offered(gpu)]
+    candidates = [gpu for gpu in offered_gpus() if _is_of_today(gpu)]
     for gpu in candidates:
         try:
             report = size(question._replace(gpu=gpu), with_advice=False, with_working=False)
@@ -39,14 +38,14 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     if with_working:
         first = question._replace(gpu=load_gpu(found[0][0].gpu))
         best = size(first, with_advice=False)
-    left_unasked = len(catalog) - len(candidates)
+    left_unasked = len(gpu_names()) - len(candidates)
     result = RankingResult(**vars(best.result), ranking=tuple(row for row, _ in found), not_ranked=left_unasked)
     return RankingReport(**{**vars(best), "result": result, "warnings": (*best.warnings, *left_out)})
 
 
-def _offered(gpu: GpuSpec) -> bool:
+def _is_of_today(gpu: GpuSpec) -> bool:
     """Has somebody a price for it, or is it a server's card of today?"""
-    return price_of(gpu) is not None or (gpu.segment == "data-center" and (gpu.launch_year or 0) >= SERVED_SINCE)
+    return price_of(gpu) is not None or (gpu.launch_year or 0) >= SERVED_SINCE
 
 
 def _ranked(name: str, title: str, memory_bytes: int, result: SizeResult) -> RankedGpu:
