@@ -24,7 +24,7 @@ from times.kernel_points import ODD, constants_of, five_fold, reason_of, shipped
 from times.left_out import constants_behind, left_out_all
 from times.points import Point, is_rate, point_of, predict, range_kind
 
-from kvcalc.timing.profile import profiles
+from kvcalc.timing.engine_profiles import profiles
 from kvcalc.timing.ranges import Spread, spread
 
 SKIPPED = ("spec", "spec_al")  # benchmarks/accuracy_speculation.py

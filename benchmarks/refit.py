@@ -31,8 +31,8 @@ from kvcalc.catalog.files.toml import data_dir
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.kernels import forget_files
 from kvcalc.errors import KvcalcError
-from kvcalc.timing.profile import FILE as ENGINES
-from kvcalc.timing.profile import resolved
+from kvcalc.timing.engine_profiles import FILE as ENGINES
+from kvcalc.timing.engine_profiles import resolved
 from kvcalc.timing.ranges import FILE as RANGES
 
 KERNELS = "Written by benchmarks/refit.py. Seconds, and shares of the data sheet's dense peak and bandwidth."

@@ -1,5 +1,6 @@
 """A case of speculative decoding → the round that kvcalc predicts, from the case's dimensions and its way to draft."""
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,6 @@ from typing import Any
 from times.setting import Setting, setting_of
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.passes import kernel_time
 from kvcalc.answers.question import Question
 from kvcalc.answers.speculate.acceptance import Acceptance, from_lengths
 from kvcalc.answers.speculate.drafter import Drafter, Tree, drafter, family_word, method, usual_acceptance
@@ -20,9 +20,10 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
-from kvcalc.timing.kernels import smooth_maximum
-from kvcalc.timing.profile import profiles
-from kvcalc.timing.steady import prompts_time
+from kvcalc.timing.engine_profiles import profiles
+from kvcalc.timing.estimate import busy_prompt_time
+from kvcalc.timing.operators.smooth import smooth_maximum
+from kvcalc.timing.passes import Pass
 
 Case = Mapping[str, Any]
 USUAL_CONTEXT = 512  # tokens, where a case states no lengths: chat and summaries
@@ -40,7 +41,8 @@ class EagerRounds(Rounds):
 
     def _pass(self, deployed: Deployed, step: Step, rest_s: float) -> Quantity:
         layers = sum(group.count for group in deployed.model.groups)
-        return smooth_maximum(kernel_time(deployed, step), layers * EAGER["layer_s"] + rest_s)
+        kernels = Pass(deployed.replica, step).kernels_s + deployed.replica.layer_launch_s
+        return smooth_maximum(kernels, layers * EAGER["layer_s"] + rest_s)
 
     def plain_s(self, batch: Quantity) -> Quantity:
         return self._pass(self.target, Step(decode=batch, context=self.context), EAGER["pass_s"])
@@ -78,8 +80,9 @@ class Plan:
         lengths = self.setting.input_len, self.setting.output_len
         if "latency_without_s" not in self.case.get("spec", {}) or not all(lengths):
             return float(at.speedup)
-        target, machine = self.rounds.target, self.rounds.target.machine
-        prompt = prompts_time(target.model, self.setting.layout, machine, lengths[0], self.batch)
+        replica = self.rounds.target.replica
+        prompts = Pass(replica, Step(prompts=self.batch, tokens=lengths[0]))
+        prompt = busy_prompt_time(prompts.sums, replica.machine.profile)
         steps = lengths[1] - 1
         return float((prompt + steps * at.plain_s) / (prompt + steps * at.tpot_s))
 
@@ -99,7 +102,7 @@ def plan_of(case: Case) -> Plan:
     found, gamma = _drafting(target, name, spec)
     draft, _ = deploy_draft(target, found)
     if draft is not None:
-        draft.machine = target.machine
+        draft.replica = dataclasses.replace(draft.replica, machine=target.replica.machine)
     overheads = _overheads(setting, eager, found)
     context = int(setting.context) if setting.input_len or case.get("context") else USUAL_CONTEXT
     acceptance, stated = _acceptance(target, found, spec, gamma, case)
@@ -119,7 +122,7 @@ def _deployed(setting: Setting) -> Deployed:
         kv_cache_dtype=setting.cache_dtype,
     )
     found = Deployed(Question(model=setting.model, gpu=setting.gpu, deployment=deployment, workload=Workload()))
-    found.machine = setting.machine(setting.profile(profiles()))
+    found.replica = dataclasses.replace(found.replica, machine=setting.machine(setting.profile(profiles())))
     return found
 
 

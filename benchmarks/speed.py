@@ -70,10 +70,11 @@ def everything_row(model: str) -> dict[str, Any]:
     """Bounds and estimates of one model on every GPU, at every size of tensor parallelism, both types of cache."""
     from kvcalc.answers.deployed import Deployed
     from kvcalc.answers.question import ask
-    from kvcalc.answers.speed import point_of
     from kvcalc.catalog.gpus import gpu_names
     from kvcalc.catalog.models import load_model
+    from kvcalc.counting.work import Step
     from kvcalc.errors import KvcalcError
+    from kvcalc.timing.passes import Pass
 
     load = cache(load_model)
     batches = np.arange(1, 201, dtype=float)
@@ -83,10 +84,11 @@ def everything_row(model: str) -> dict[str, Any]:
         for gpu, tp, dtype in product(gpu_names(), ("1", "2", "4", "8"), ("auto", "fp8")):
             flags = {"gpu": gpu, "tensor_parallel_size": tp, "kv_cache_dtype": dtype}
             try:
-                point = point_of(Deployed(ask(model, flags, load=load)), 2048, batches)
+                replica = Deployed(ask(model, flags, load=load)).replica
+                found = Pass(replica, Step(decode=batches, context=2048))
+                points += len(np.minimum(found.bound_s, found.time_s))
             except KvcalcError:
                 continue  # the GPUs have no link of this size
-            points += len(np.minimum(point.bound_s, point.best_step_s))
         return points
 
     points = sweep()  # reads the specs

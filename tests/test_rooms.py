@@ -34,6 +34,8 @@ OUTSIDE = {
     "triton": {"executor"},
     "safetensors": {"executor"},
 }
+# Single files that may import one module more than their room.
+ALSO = {"timing/machine.py": {"kvcalc.catalog.kernels"}}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -65,6 +67,8 @@ def test_imports_keep_the_table(path: Path) -> None:
     for name in imported_modules(path):
         if name == "kvcalc" or name.startswith("kvcalc."):
             other = name.split(".")[1] if "." in name else "__init__"
+            if name in ALSO.get(path.relative_to(PACKAGE).as_posix(), ()):
+                continue
             # every room may read the version from the package itself
             assert other in BELOW[room] | {room} or other == "__init__", f"{path.name} imports {name}"
         for package, rooms in OUTSIDE.items():

@@ -12,7 +12,7 @@ import numpy as np
 from times.least import robust_fit
 from times.points import Point, predict_stacked, stack
 
-from kvcalc.timing.profile import resolved
+from kvcalc.timing.engine_profiles import resolved
 
 SOFT = 0.1  # residuals above 10 % count by their size, not by their square
 

@@ -18,7 +18,8 @@ from times.kernel_cases import (
 from times.least import robust_fit
 
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.timing import kernels
+from kvcalc.timing.operators.attention import attention_time, latent_attention_time, prefill_attention_time
+from kvcalc.timing.operators.matmul import matmul_time
 
 SOFT = 0.05  # residuals above 5 % count by their size, not by their square
 EXPERTS_FLOPS_SHARE = {"1": 0.5, "32": 0.3}  # set, not fitted: the files stop where memory still binds
@@ -43,32 +44,32 @@ BANDWIDTH = ("bandwidth_share", 0.8, 0.02, 3.0)
 FLOPS = ("flops_share", 0.6, 0.02, 3.0)
 # All but all-reduces, which `fit_links.py` fits against each other.
 FORMS = (
-    Form("k_gemm", gemm_quantities, kernels.matmul_time, (LATENCY, BANDWIDTH, FLOPS), lambda case: (dtype_of(case),)),
+    Form("k_gemm", gemm_quantities, matmul_time, (LATENCY, BANDWIDTH, FLOPS), lambda case: (dtype_of(case),)),
     Form(
         "k_attn_decode",
         attention_quantities,
-        kernels.attention_time,
+        attention_time,
         (LATENCY, BANDWIDTH),
         lambda case: (dtype_of(case), _library(case)),
     ),
     Form(
         "k_mla_decode",
         latent_quantities,
-        kernels.latent_attention_time,
+        latent_attention_time,
         (LATENCY, BANDWIDTH, FLOPS, ("token_s", 3e-10, 0.0, 1e-6)),
         lambda case: (dtype_of(case),),
     ),
     Form(
         "k_attn_prefill",
         prefill_quantities,
-        kernels.prefill_attention_time,
+        prefill_attention_time,
         (LATENCY, BANDWIDTH, FLOPS),
         lambda case: (dtype_of(case),),
     ),
     Form(
         "k_moe",
         experts_quantities,
-        kernels.matmul_time,
+        matmul_time,
         (LATENCY, BANDWIDTH, FLOPS),
         lambda case: (dtype_of(case), case["op"]["kernel"]),
     ),

@@ -18,7 +18,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AllReduceKernel
-from kvcalc.timing.kernels import ring_time
+from kvcalc.timing.operators.collective import ring_time
 
 LIBRARIES = ("nccl", "trtllm", "vllm")
 

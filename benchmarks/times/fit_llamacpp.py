@@ -17,8 +17,8 @@ from kvcalc.catalog.kernels import load_kernels, similar
 from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
 from kvcalc.specs.kernels import Kernels
+from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.peaks import arithmetic
-from kvcalc.timing.profile import Profile
 
 CONSTANTS = 5  # of a class: two bandwidth shares, a latency, two FLOP shares
 USUAL_FLOPS_SHARE = 0.4  # where no case measures a prompt

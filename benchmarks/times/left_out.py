@@ -9,7 +9,7 @@ from times.fit_llamacpp import CONSTANTS, left_out_llamacpp
 from times.points import Point, predict
 
 from kvcalc.catalog.kernels import similar
-from kvcalc.timing.profile import FILE, resolved
+from kvcalc.timing.engine_profiles import FILE, resolved
 
 LLAMACPP = "llamacpp-2024"  # the profile whose kernels end-to-end points decide
 

@@ -11,7 +11,7 @@ from times.tasks import TASKS, Prepared
 
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.kernels import Kernels
-from kvcalc.timing.profile import Profile
+from kvcalc.timing.engine_profiles import Profile
 
 NOT_TIMES = ("ratio", "mbu", "achieved_TFLOPS", "achieved_GBps", "speedup", "acceptance_length")
 SERVING = "serving_"

@@ -9,7 +9,6 @@ from typing import Any
 from times.shapes import shape
 
 from kvcalc.catalog.gpus import load_gpu
-from kvcalc.catalog.kernels import load_kernels
 from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.layout import rank_weights
 from kvcalc.counting.weights import weight_bytes
@@ -18,15 +17,16 @@ from kvcalc.specs.deployment import Layout
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels
 from kvcalc.specs.model import ModelSpec
-from kvcalc.timing.price import Machine
-from kvcalc.timing.profile import Profile, choose
+from kvcalc.timing.engine_profiles import Profile, choose
+from kvcalc.timing.machine import Machine, with_profile
+from kvcalc.timing.replica import Replica
+from kvcalc.timing.serving import Requests
 
 Case = Mapping[str, Any]
 ENGINES = {
     "vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm", "TensorRT-LLM-based": "trtllm",
     "gpt-fast": "gpt-fast", "llama.cpp": "llamacpp",
 }  # fmt: skip
-OWN_KERNELS = ("llamacpp",)
 # Versions that cases give as words or dates.
 DATED = {("vllm", "mid-2024"): "0.5", ("trtllm", "mid-2024"): "0.10"}
 YEARS = {("vllm", 2023): "0.2", ("trtllm", 2023): "0.5", ("trtllm", 2024): "0.9"}
@@ -80,7 +80,16 @@ class Setting:
         return choose(known, self.engine, self.version, self.gpu.vendor)
 
     def machine(self, profile: Profile) -> Machine:
-        return Machine(self.gpu, self.kernels or kernels_of(self.gpu.name, self.engine), profile)
+        shipped = _machine(self.gpu.name, profile)
+        return shipped if self.kernels is None else shipped._replace(kernels=self.kernels)
+
+    def replica(self, profile: Profile) -> Replica:
+        """What the commands time, with constants that a refit tries."""
+        return Replica(self.model, self.layout, self.machine(profile), self.cache_dtype)
+
+    @property
+    def requests(self) -> Requests:
+        return Requests(self.input_len, self.output_len, equal=not self.ragged)
 
     def with_tp(self, tp: int) -> "Setting":
         return replace(self, layout=replace(self.layout, tensor_parallel_size=tp))
@@ -100,8 +109,8 @@ class Setting:
 
 
 @cache
-def kernels_of(gpu: str, engine: str) -> Kernels:
-    return load_kernels(load_gpu(gpu), engine if engine in OWN_KERNELS else None)
+def _machine(gpu: str, profile: Profile) -> Machine:
+    return with_profile(load_gpu(gpu), profile)
 
 
 @cache

@@ -12,15 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from times.setting import Setting
 
-from kvcalc.counting.operators.passes import decode_step, prefill_step
+from kvcalc.counting.operators.passes import decode_step
+from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
-from kvcalc.timing.estimate import KernelSums, first_token_time, kernel_sums, prefill_time, step_time
-from kvcalc.timing.profile import Profile
-from kvcalc.timing.steady import (
-    carried_prefill,
-    carried_time,
+from kvcalc.timing.engine_profiles import Profile
+from kvcalc.timing.estimate import KernelSums, busy_prompt_time, kernel_sums, prompt_time, step_time
+from kvcalc.timing.passes import Pass
+from kvcalc.timing.serving import (
+    Requests,
+    chunks,
     closed_loop_tpot,
-    closed_loop_ttft,
+    first_token,
     largest_batch,
     prefills_seen,
     saturated_tokens_per_s,
@@ -49,21 +51,12 @@ class Task(NamedTuple):
 
 
 def decode_sums(setting: Setting, profile: Profile, batch: float, context: float | None = None) -> KernelSums:
-    operators = decode_step(
-        setting.model,
-        setting.layout,
-        batch=batch,
-        context=setting.context if context is None else context,
-        cache_dtype=setting.cache_dtype,
-    )
-    return kernel_sums(operators, setting.machine(profile))
+    step = Step(decode=batch, context=setting.context if context is None else context)
+    return Pass(setting.replica(profile), step).sums
 
 
 def prefill_sums(setting: Setting, profile: Profile, prompts: float = 1) -> KernelSums:
-    operators = prefill_step(
-        setting.model, setting.layout, tokens=setting.input_len, prompts=prompts, cache_dtype=setting.cache_dtype
-    )
-    return kernel_sums(operators, setting.machine(profile))
+    return Pass(setting.replica(profile), Step(prompts=prompts, tokens=setting.input_len)).sums
 
 
 def _prefix(name: str, sums: KernelSums) -> dict[str, Any]:
@@ -83,50 +76,74 @@ def _running(setting: Setting) -> float:
 
 
 def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
-    batch = _running(setting)
-    carried = carried_prefill(
-        setting.model,
-        setting.layout,
-        setting.machine(profile),
-        batch=batch,
-        context=setting.context,
-        input_len=setting.input_len,
-        cache_dtype=setting.cache_dtype,
-    )
-    others = batch - prefills_seen(profile, batch, setting.ragged)
+    """Sums of the step and of what a prompt adds to it, as `timing.serving.carried_time` has them."""
+    batch, replica = _running(setting), setting.replica(profile)
+    apart = profile.prefill_first
+    decode = Step(decode=0 if apart else batch, context=setting.context)
+    carried, pieces = KernelSums(), chunks(setting.requests, replica.budget)
+    for tokens, start in pieces:
+        mixed = Pass(replica, decode._replace(prompts=1, tokens=tokens, start=start))
+        carried = carried + mixed.sums - (KernelSums() if apart else mixed.without_prompts.sums)
+    seen = prefills_seen(profile, batch, setting.ragged)
     return (
         _prefix("decode", decode_sums(setting, profile, batch))
         | _prefix("carried", carried)
-        | {"batch": batch, "others": others, "output_len": setting.output_len}
+        | {"batch": batch, "others": batch - seen, "output_len": setting.output_len, "passes": float(len(pieces))}
     )
 
 
 def _tpot(parts: Parts, profile: Profile) -> Any:
     step = step_time(_sums("decode", parts), profile, parts["batch"])
-    carried = carried_time(_sums("carried", parts), profile)
-    return closed_loop_tpot(step, carried, parts["others"], parts["output_len"])
+    return closed_loop_tpot(step, _prompt(parts, profile, "carried"), parts["others"], _asked(parts))
+
+
+def _prompt(parts: Parts, profile: Profile, name: str) -> Any:
+    """Seconds of a prompt in so many passes."""
+    sums = _sums(name, parts)
+    layers = _sums("decode", parts).layers if "decode.layers" in parts else sums.layers
+    return prompt_time(sums, profile) + parts["passes"] * profile.prompt_layer_s * layers
+
+
+def _asked(parts: Parts) -> Requests:
+    return Requests(parts.get("input_len", 1.0), parts["output_len"])
 
 
 def _prepare_ttft(setting: Setting, profile: Profile) -> dict[str, Any]:
-    parts = _prefix("prefill", prefill_sums(setting, profile))
-    return parts | {"batch": setting.batch, "ragged": float(setting.ragged)}
+    """The prompt alone, and the time per token of the others, which a refit of TPOT finds first."""
+    pieces = chunks(setting.requests, setting.replica(profile).budget)
+    prompt = KernelSums()
+    for tokens, start in pieces:
+        prompt = prompt + Pass(setting.replica(profile), Step(prompts=1, tokens=tokens, start=start)).sums
+    return (
+        _prepare_tpot(setting, profile)
+        | _prefix("prefill", prompt)
+        | {"ragged": float(setting.ragged), "clients": setting.batch, "input_len": setting.input_len}
+    )
 
 
 def _ttft(parts: Parts, profile: Profile) -> Any:
-    prefill = _sums("prefill", parts).total_s(profile)
-    equal = closed_loop_ttft(prefill, profile, parts["batch"], False)
-    return np.where(parts["ragged"] > 0, closed_loop_ttft(prefill, profile, parts["batch"], True), equal)
+    """As `timing.serving.steady_state` has it; clients beyond those that run at once wait."""
+    prompt, running = _prompt(parts, profile, "prefill"), parts["batch"]
+    step = step_time(_sums("decode", parts), profile, running)
+    tpot = _tpot(parts, profile)
+    found = [
+        first_token(profile, _asked(parts)._replace(equal=equal), running, (prompt, step, tpot))
+        for equal in (True, False)
+    ]
+    ttft = np.where(parts["ragged"] > 0, found[1], found[0])
+    rounds = np.maximum(parts["clients"] - running, 0) / running
+    return ttft + rounds * (ttft + (parts["output_len"] - 1) * tpot)
 
 
 # One batch, or one sequence -------------------------------------------------------------------------------------------
 
 
 def _prepare_alone(setting: Setting, profile: Profile) -> dict[str, Any]:
-    return _prefix("prefill", prefill_sums(setting, profile, setting.batch))
+    return _prefix("prefill", prefill_sums(setting, profile, setting.batch)) | {"passes": 1.0}
 
 
 def _alone(parts: Parts, profile: Profile) -> Any:
-    return first_token_time(_sums("prefill", parts), profile)
+    return profile.front_end_s + _prompt(parts, profile, "prefill")
 
 
 def _prepare_decode(setting: Setting, profile: Profile) -> dict[str, Any]:
@@ -149,7 +166,7 @@ def _prepare_static(setting: Setting, profile: Profile) -> dict[str, Any]:
 
 def _static(parts: Parts, profile: Profile) -> Any:
     step = step_time(_sums("decode", parts), profile, parts["batch"])
-    return static_batch_time(step, prefill_time(_sums("prefill", parts), profile), parts["output_len"])
+    return static_batch_time(step, busy_prompt_time(_sums("prefill", parts), profile), parts["output_len"])
 
 
 # More requests than slots ---------------------------------------------------------------------------------------------
@@ -171,7 +188,7 @@ def _prepare_saturated(setting: Setting, profile: Profile, batch: float | None =
 
 def _saturated(parts: Parts, profile: Profile) -> Any:
     step = step_time(_sums("decode", parts), profile, parts["batch"])
-    prefill = prefill_time(_sums("prefill", parts), profile)
+    prefill = busy_prompt_time(_sums("prefill", parts), profile)
     return saturated_tokens_per_s(step, prefill, parts["batch"], parts["output_len"])
 
 
@@ -212,11 +229,11 @@ def _tuned(parts: Parts, profile: Profile) -> Any:
 
 
 def _prepare_prompts(setting: Setting, profile: Profile) -> dict[str, Any]:
-    return _prefix("prefill", prefill_sums(setting, profile)) | {"tokens": setting.input_len}
+    return _prefix("prefill", prefill_sums(setting, profile)) | {"tokens": setting.input_len, "passes": 1.0}
 
 
 def _prompts(parts: Parts, profile: Profile) -> Any:
-    return parts["tokens"] / first_token_time(_sums("prefill", parts), profile)
+    return parts["tokens"] / _prompt(parts, profile, "prefill")
 
 
 def _prepare_dispatch(setting: Setting, profile: Profile) -> dict[str, Any]:

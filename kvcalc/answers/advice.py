@@ -2,9 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from kvcalc.answers.deployed import Deployed, OperatingPoint
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import OperatingPoint, operating_point
+from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import stored_as
-from kvcalc.answers.speed import cost_of, step_time_of
 from kvcalc.answers.verdict import unfit_reason
 from kvcalc.errors import KvcalcError
 from kvcalc.results.size import Advice
@@ -36,16 +37,16 @@ class Outcome(NamedTuple):
     usd: float | None  # per million output tokens
 
 
-def advice(deployed: Deployed, point: OperatingPoint, measured_pool: int | None = None) -> tuple[Advice, ...]:
+def advice(speed: Performance, measured_pool: int | None = None) -> tuple[Advice, ...]:
     """Changes worth making, the strongest first.
 
     Args:
-        deployed: the deployment as it is.
-        point: the batch and context that the figures are for.
+        speed: the deployment as it is, at its operating point and with its clients.
         measured_pool: bytes per GPU that a log says were available; a change then moves the measured pool by what
             the prediction moves.
     """
-    now = _outcome(deployed, point, measured_pool)
+    deployed, point = speed.deployed, speed.point
+    now = _outcome(speed, point, measured_pool)
     if now.pool is None:
         return ()
     outcomes = [(change, _changed(deployed, change, point, measured_pool)) for change in _changes(deployed)]
@@ -61,14 +62,15 @@ def advice(deployed: Deployed, point: OperatingPoint, measured_pool: int | None 
     return tuple(found[:MOST])
 
 
-def _outcome(deployed: Deployed, point: OperatingPoint, measured_pool: int | None) -> Outcome:
-    seen = measured_pool is not None
+def _outcome(speed: Performance, point: OperatingPoint, measured_pool: int | None) -> Outcome:
+    seen, deployed = measured_pool is not None, speed.deployed
     if measured_pool is not None:
         deployed = _with(deployed, {"kv_memory_bytes": max(0, measured_pool)})
     held = deployed.capacity
     usd = None
-    if held is not None and not seen:
-        usd = _usd(deployed, point)
+    if held is not None and not seen and speed.headline is not None:
+        cost = speed.headline.usd_per_million_output_tokens
+        usd = None if cost is None else cost.value
     return Outcome(
         fits=unfit_reason(deployed, point, seen) is None,
         tokens=held.kv_cache_size_tokens if held else None,
@@ -91,21 +93,13 @@ def _changed(deployed: Deployed, change: Change, point: OperatingPoint, measured
     try:
         other = _with(deployed, change.update)
         if measured_pool is None:
-            return _outcome(other, other.operating_point(), None)
+            return _outcome(Performance(other), operating_point(other), None)
         if other.pool_bytes is None or deployed.budget.pool is None or other.budget.pool is None:
             return None
         moved = measured_pool + other.budget.pool.value - deployed.budget.pool.value
-        return _outcome(other, point, moved)
+        return _outcome(Performance(other), point, moved)
     except KvcalcError:
         return None
-
-
-def _usd(deployed: Deployed, point: OperatingPoint) -> float | None:
-    """Cost at the batch that this deployment would run; the estimate's where there is one."""
-    here = deployed.operating_point()
-    if not here.batch:
-        return None
-    return cost_of(deployed, here.batch, step_time_of(deployed, point.mean_context, here.batch))
 
 
 def _changes(deployed: Deployed) -> list[Change]:

@@ -26,14 +26,18 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     found, deployment = [], deployed.deployment
     routed = any(isinstance(group.mlp, MoeMlp) for group in deployed.model.groups)
     if routed and deployed.engine.TIMED:
-        why = "a step reads the expected number of experts; skewed routing wakes fewer"
-        found.append(Assumption(name="expert routing", value="uniform", why=why))
+        why = "a step wakes as many experts as measured steps did; bound and estimate take the same number"
+        found.append(Assumption(name="experts woken", value="as measured", why=why))
     left = leaves_node(deployment, deployed.gpus_per_node)
     if left is not None:
         found.append(Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"))
-    if deployment.cpu_offload_bytes:
-        why = "weights in CPU memory cross the host's link in every step: not in the times, which are too short"
-        found.append(Assumption(name="cpu offload", value=None, why=why))
+    if deployment.cpu_offload_bytes and deployed.engine.TIMED:
+        why = "weights in the host's memory cross its link in every pass, and no computing hides it"
+        found.append(Assumption(name="cpu offload", value=deployed.replica.offload_bytes, why=why))
+    if deployment.enforce_eager and deployed.engine.TIMED:
+        each = deployed.replica.machine.profile.eager_layer_s
+        why = "without graphs the host launches kernel by kernel: seconds of a layer at least, from one report"
+        found.append(Assumption(name="eager launches", value=each, why=why))
     if deployment.swap_space_bytes:
         found.append(Assumption(name="swap space", value=None, why="CPU memory: nothing changes on the GPU"))
     return tuple(found)

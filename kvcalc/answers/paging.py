@@ -7,9 +7,11 @@ A contiguous cache must be reserved for the longest sequence, so it holds fewer 
 measured on paged caches, so they have the cost in them already; the bound has not.
 """
 
-from kvcalc.answers.deployed import Deployed, OperatingPoint
-from kvcalc.answers.speed import point_of
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import OperatingPoint
+from kvcalc.counting.work import Step
 from kvcalc.results.paging import Paging
+from kvcalc.timing.passes import Pass
 
 SLOWDOWN = (0.20, 0.26)
 KINDS = ("attention", "latent_attention")
@@ -50,9 +52,9 @@ def paging_of(deployed: Deployed, point: OperatingPoint) -> Paging | None:
 
 def _steps(deployed: Deployed, context: int, batch: int, slowdown: float) -> tuple[float, float]:
     """Seconds of a step with a contiguous cache and with a paged one."""
-    at = point_of(deployed, context, batch)
-    if at.estimate_s is None:
+    at = Pass(deployed.replica, Step(decode=batch, context=context))
+    if at.estimate is None:
         reading = at.cache_bytes / deployed.gpu.memory_bandwidth_bytes_per_s
         return at.bound_s, max(at.memory_time_s + slowdown * reading, at.compute_time_s)
-    kernels = sum(one.time_s for one in at.estimate_s.operators if one.operator.kind in KINDS)
-    return at.best_step_s - kernels * slowdown / (1 + slowdown), at.best_step_s
+    kernels = sum(one.time_s for one in at.operator_times if one.operator.kind in KINDS)
+    return at.time_s - kernels * slowdown / (1 + slowdown), at.time_s

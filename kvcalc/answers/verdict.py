@@ -1,27 +1,87 @@
-"""Why a deployment does not fit, in words."""
+"""Does it fit: the engine starts, and the batch that was asked for has its cache.
 
-from kvcalc.answers.deployed import Deployed, OperatingPoint
+Memory before the cache is a range, so the pool is one: what holds at its low end fits, what does not hold at its high
+end does not, and what lies between may.
+"""
+
+from typing import NamedTuple
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import OperatingPoint
+from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.memory.budget import MemoryBudget
+from kvcalc.engines.memory.budget import End, MemoryBudget
+from kvcalc.results.base import Fit
 from kvcalc.units import format_bytes, format_count
 
 
-def unfit_reason(deployed: Deployed, point: OperatingPoint, pool_seen: bool = False) -> str | None:
-    """None: the engine starts and the batch has its cache.
+class Verdict(NamedTuple):
+    """`fits` is None where it may."""
+
+    fit: Fit
+    reason: str | None
+
+    @property
+    def fits(self) -> bool | None:
+        return {"fits": True, "may_fit": None, "does_not_fit": False}[self.fit]
+
+
+def verdict(deployed: Deployed, point: OperatingPoint) -> Verdict:
+    """The verdict over the whole range of the pool, with what decides it."""
+    worst = unfit_reason(deployed, point, end="low")
+    if worst is None:
+        return Verdict("fits", None)
+    best = unfit_reason(deployed, point, end="high")
+    if best is not None:
+        # The middle of the range says by how much, in figures that stand on the page.
+        return Verdict("does_not_fit", unfit_reason(deployed, point) or best)
+    return Verdict("may_fit", _undecided(deployed, worst))
+
+
+def _undecided(deployed: Deployed, worst: str) -> str:
+    pool = deployed.budget.pool
+    assert pool is not None
+    low, high = format_bytes(max(0, pool.low)), format_bytes(max(0, pool.high))
+    return f"the pool lies between {low} and {high}, and at its low end {worst}"
+
+
+def unfit_reason(deployed: Deployed, point: OperatingPoint, pool_seen: bool = False, end: End = "value") -> str | None:
+    """Why it does not fit, at one end of the pool's range; None: the engine starts and the batch has its cache.
 
     Args:
         deployed: a question put on its GPUs.
         point: the context at which the batch that was asked for must fit.
         pool_seen: the pool is one that an engine made, so that the card does hold it.
+        end: of the pool.
     """
-    budget, held = deployed.budget, deployed.capacity
-    if budget.pool is None or held is None:
+    budget = deployed.budget
+    said = _refused(deployed)
+    if said is not None:
+        return said
+    if budget.pool is None:
         return budget.reason or "the pool is not predicted"
-    if budget.pool.value <= 0:
-        return f"weights and overhead exceed the memory by {format_bytes(-budget.pool.value)} per GPU"
-    if budget.starts is False and not pool_seen:
+    pool = budget.pool.at(end)
+    if pool <= 0:
+        return f"weights and overhead exceed the memory by {format_bytes(-pool)} per GPU"
+    if not pool_seen and not budget.starts_at(end):
         return _too_full(budget)
+    held = deployed.capacity if end == "value" else capacity(deployed.model, deployed.resolved, pool)
+    assert held is not None
     return _sequence_too_long(deployed, held) or _batch_too_large(deployed, held, point.context)
+
+
+def _refused(deployed: Deployed) -> str | None:
+    """What no amount of memory mends: a length that the model has not, more sequences than are admitted."""
+    asked, longest = deployed.deployment.max_model_len, deployed.model.max_context
+    if asked and longest and asked > longest and not deployed.engine.STARTS_BEYOND:
+        return (
+            f"max_model_len = {format_count(asked)} is above the model's maximum of {format_count(longest)}: "
+            "the engine does not start"
+        )
+    wanted, admitted = deployed.question.workload.batch, deployed.max_num_seqs
+    if wanted and admitted and wanted > admitted:
+        return f"{format_count(wanted)} sequences are asked, and max_num_seqs admits {format_count(admitted)}"
+    return None
 
 
 def _sequence_too_long(deployed: Deployed, held: Capacity) -> str | None:

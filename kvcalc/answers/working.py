@@ -1,67 +1,70 @@
-"""The working behind a point: every figure from the formula that it stands for, with the values put in."""
+"""The working behind a step: every figure from the formula that it stands for, with the values put in."""
 
 from math import isclose
 
 from kvcalc.answers.explain import explain
-from kvcalc.answers.speed import Point
+from kvcalc.answers.performance import Performance
 from kvcalc.formulas import matmul, step
 from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
+from kvcalc.timing.passes import Pass
 
 
-def peak_of(point: Point) -> float:
+def peak_of(one: Pass) -> float:
     """The peak that turns the step's FLOPs into its compute time; a mean where element types are mixed."""
-    mean: float = point.flops / point.compute_time_s
-    return point.deployed.peak_flops if isclose(mean, point.deployed.peak_flops) else mean
+    mean = float(one.flops / one.compute_time_s)
+    plain = one.replica.peak_flops
+    return plain if isclose(mean, plain) else mean
 
 
-def working(point: Point) -> tuple[Figure, ...]:
-    """From the terms of a step to its times, throughput and cost."""
-    deployment, bandwidth = point.deployed.deployment, point.deployed.gpu.memory_bandwidth_bytes_per_s
-    peak = peak_of(point)
-    sequences = point.batch / deployment.pipeline_parallel_size
+def working(speed: Performance) -> tuple[Figure, ...]:
+    """From the terms of a step to its times, throughput and cost; nothing where nothing runs."""
+    one, batch = speed.step, speed.point.batch
+    if one is None or batch is None:
+        return ()
+    bandwidth = speed.deployed.gpu.memory_bandwidth_bytes_per_s
+    peak = peak_of(one)
+    sequences = batch / speed.deployed.deployment.pipeline_parallel_size
     moved = explain(
         step.decode_step_bytes,
         name="bytes of the step",
-        weight_bytes=point.weight_bytes,
+        weight_bytes=one.weight_bytes,
         batch=sequences,
-        cache_bytes_per_sequence=point.cache_bytes / sequences,
+        cache_bytes_per_sequence=one.cache_bytes / sequences,
     )
     flops = explain(
         step.decode_step_flops,
         name="FLOPs of the step",
-        parameters=(point.flops - point.attention_flops) / (2 * sequences),
+        parameters=(one.flops - one.attention_flops) / (2 * sequences),
         batch=sequences,
-        attention_flops_per_sequence=point.attention_flops / sequences,
+        attention_flops_per_sequence=one.attention_flops / sequences,
     )
     figures = [
         moved,
         flops,
-        explain(step.intensity, name="intensity", flops=point.flops, bytes_moved=point.bytes),
+        explain(step.intensity, name="intensity", flops=one.flops, bytes_moved=one.bytes),
         explain(matmul.ridge_point, name="ridge point", peak_flops=peak, bandwidth_bytes_per_s=bandwidth),
-        explain(step.memory_time, name="memory time", bytes_moved=point.bytes, bandwidth_bytes_per_s=bandwidth),
-        explain(step.compute_time, name="compute time", flops=point.flops, peak_flops=peak),
-        explain(
-            step.roofline_time, name="bound", memory_time_s=point.memory_time_s, compute_time_s=point.compute_time_s
-        ),
-        *_throughput(point, "the bound", point.bound_s),
+        explain(step.memory_time, name="memory time", bytes_moved=one.bytes, bandwidth_bytes_per_s=bandwidth),
+        explain(step.compute_time, name="compute time", flops=one.flops, peak_flops=peak),
+        explain(step.roofline_time, name="bound", memory_time_s=one.memory_time_s, compute_time_s=one.compute_time_s),
+        *_throughput(speed, "the bound", float(one.bound_s)),
     ]
-    if point.estimate_s is not None:
-        figures += _throughput(point, "the estimate", point.estimate_s.value)
+    if one.estimate is not None:
+        figures += _throughput(speed, "the estimate", float(one.estimate.value))
     return tuple(figures)
 
 
-def _throughput(point: Point, at: str, step_time_s: float) -> list[Figure]:
+def _throughput(speed: Performance, at: str, step_time_s: float) -> list[Figure]:
     """Tokens per second at a step time, and what a million of them cost."""
-    speed = explain(step.throughput, name=f"throughput at {at}", batch=point.sequences, step_time_s=step_time_s)
-    price = point.deployed.price
+    rate = explain(step.throughput, name=f"throughput at {at}", batch=speed.sequences, step_time_s=step_time_s)
+    price = speed.deployed.price
     if price is None:
-        return [speed]
+        return [rate]
     cost = explain(
         usd_per_million_tokens,
         name=f"USD per million output tokens at {at}",
         usd_per_gpu_hour=price.median_usd_per_hour,
-        gpus=point.deployed.bill.gpus,
-        tokens_per_s=speed.value or 0.0,
+        gpus=speed.deployed.bill.gpus,
+        tokens_per_s=rate.value or 0.0,
     )
-    return [speed, cost]
+    return [rate, cost]

@@ -1,15 +1,15 @@
 """`kvcalc compare`."""
 
-from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, WORKLOAD
+from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelsArgument, takes
 from kvcalc.cli.output import Output
 
 _SWEPT = frozenset(
-    flag.field for flag in (*GPU, *SERVING, *WORKLOAD, *CONCURRENCY) if flag.kind == "text" and flag.field != "serve"
+    flag.field for flag in (*GPU, *SERVING, *WORKLOAD, *SERVED) if flag.kind == "text" and flag.field != "serve"
 )
 
 
-@takes(GPU, SERVING, WORKLOAD, CONCURRENCY, OUTPUT, repeated=_SWEPT)
+@takes(GPU, SERVING, WORKLOAD, SERVED, OUTPUT, repeated=_SWEPT)
 def command(models: ModelsArgument, flags: Flags) -> None:
     """The same question over several models, GPUs or values of any flag, ranked.
 

@@ -59,6 +59,7 @@ ENGINE = (
     ),
     _switch("Engine", "offline", "--offline", "vLLM's LLM() instead of a server: it takes larger batches by default."),
     _switch("Engine", "enforce_eager", "--enforce-eager", "No CUDA graphs."),
+    _text("Engine", "scheduler_recv_interval", "--scheduler-recv-interval", "N", "SGLang: steps between two looks."),
     _text("Engine", "num_speculative_tokens", "--num-speculative-tokens", "N", "Draft tokens per step."),
     _text("Engine", "max_loras", "--max-loras", "N", "LoRA adapters in memory."),
     _text("Engine", "max_lora_rank", "--max-lora-rank", "N", "Default 16."),
@@ -94,7 +95,12 @@ WORKLOAD = (
     _text("Workload", "output_len", "--output-len --osl", "TOKENS", "Output tokens of a request."),
 )
 
-CONCURRENCY = (_text("Workload", "concurrency", "--concurrency", "N", "Requests in flight on each replica."),)
+SERVED = (
+    _text("Workload", "concurrency", "--concurrency", "N", "Clients of each replica. Default: all that run at once."),
+    _text("Workload", "num_prompts", "--num-prompts", "N", "Requests in all, of each replica. Default: 10 a client."),
+    _switch("Workload", "equal_lengths", "--equal-lengths", "All requests are of the same lengths."),
+    _text("Workload", "prefix_hit", "--prefix-hit", "TOKENS", "Of each prompt, tokens whose cache is there already."),
+)
 
 TARGETS = (_text("Workload", "tpot_s", "--tpot", "TIME", "Target for the time per output token: 50ms."),)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.cli.flags import GPU, OUTPUT, SERVING, TARGETS, WORKLOAD, Flag
+from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, TARGETS, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 
@@ -15,7 +15,6 @@ PREFILL = (
         "Prompt tokens per step. Default: max_num_batched_tokens less one per decoding sequence.",
         _PANEL,
     ),
-    Flag("prefix_hit", ("--prefix-hit",), "TOKENS", "Prompt tokens whose cache is there already.", _PANEL),
     Flag(
         "compute_efficiency",
         ("--compute-efficiency",),
@@ -33,7 +32,7 @@ PREFILL = (
 )
 
 
-@takes(GPU, WORKLOAD, TARGETS, PREFILL, SERVING, OUTPUT)
+@takes(GPU, WORKLOAD, SERVED, TARGETS, PREFILL, SERVING, OUTPUT)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Time to first token, free chunk, the spike of a long prompt, transfers, swap against recompute.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, WORKLOAD
+from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kvcalc.answers.question import Question
 
 
-@takes(GPU, SERVING, WORKLOAD, CONCURRENCY, OUTPUT)
+@takes(GPU, SERVING, WORKLOAD, SERVED, OUTPUT)
 def command(
     model: ModelArgument,
     flags: Flags,
@@ -44,7 +44,7 @@ def _one(question: "Question", output: Output) -> bool:
 
     report = size(question, with_working=output.explain)
     output.emit(report, "size", page, rows)
-    return report.result.fits
+    return report.result.fits is True
 
 
 def _every(question: "Question", output: Output) -> bool:
@@ -53,4 +53,4 @@ def _every(question: "Question", output: Output) -> bool:
 
     report = rank(question, with_working=output.explain)
     output.emit(report, "size", page, rows)
-    return report.result.fits
+    return report.result.fits is True

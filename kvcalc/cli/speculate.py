@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from kvcalc.cli.flags import GPU, OUTPUT, SERVING, WORKLOAD, Flag
+from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 
@@ -29,7 +29,7 @@ ACCEPTANCE = (
 )
 
 
-@takes(GPU, DRAFT, ACCEPTANCE, WORKLOAD, SERVING, OUTPUT)
+@takes(GPU, DRAFT, ACCEPTANCE, WORKLOAD, SERVED, SERVING, OUTPUT)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Tokens per pass, speed-up and best draft length of speculative decoding, and where it stops paying.
 

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from kvcalc.cli.flags import GPU, OUTPUT, SERVING, WORKLOAD
+from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 
 
-@takes(GPU, WORKLOAD, SERVING, OUTPUT)
+@takes(GPU, WORKLOAD, SERVED, SERVING, OUTPUT)
 def command(
     model: ModelArgument,
     flags: Flags,

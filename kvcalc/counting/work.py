@@ -9,7 +9,7 @@ from kvcalc.formulas.step import experts_touched
 
 Kind = Literal[
     "embedding", "gemm", "attention", "latent_attention", "prefill_attention", "state", "experts", "elementwise",
-    "all_reduce", "all_to_all", "send",
+    "all_reduce", "all_to_all", "send", "host",
 ]  # fmt: skip
 
 
@@ -38,8 +38,11 @@ class Step(NamedTuple):
 
     @property
     def head_rows(self) -> Quantity:
-        """Rows that need logits: every decoded one, the last one of a prompt."""
-        return self.decode_rows + self.prompts
+        """Rows that need logits: every decoded one, the last one of a prompt, all of one that is no prompt.
+
+        Tokens that see each other both ways are no prompt: an emulator or a block diffusion puts out every one.
+        """
+        return self.decode_rows + (self.prompts if self.causal else self.prefill_rows)
 
     def split(self, parts: int) -> "Step":
         """One of `parts` micro-batches: sequences are divided, never below one."""

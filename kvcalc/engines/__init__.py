@@ -15,9 +15,10 @@ from kvcalc.engines.memory.before_cache import budget_of, start_of
 from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.engines.memory.start import NOT_OBSERVED, Observed, Start
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.model import Mixer, ModelSpec, Recurrent
 
 __all__ = [
     "Capacity",
@@ -29,6 +30,7 @@ __all__ = [
     "logged_settings",
     "memory_before_cache",
     "rules",
+    "with_state_dtypes",
 ]
 
 
@@ -66,6 +68,24 @@ def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
     Raises KvcalcError for a type that the engine does not keep.
     """
     return cast(Dtypes, _part(deployment.engine, "dtypes")).cache_dtype(model, deployment)
+
+
+def with_state_dtypes(model: ModelSpec, deployment: Deployment) -> ModelSpec:
+    """The model with the state's type on every recurrent mixer, as this engine keeps it.
+
+    So memory, steps and serving count the same bytes. A model without recurrent layers is handed back as it is.
+    """
+    if not any(isinstance(mixer, Recurrent) for group in model.groups for mixer in group.mixers):
+        return model
+    rule = cast(Dtypes, _part(deployment.engine, "dtypes")).state_dtype
+
+    def resolved(mixer: Mixer) -> Mixer:
+        if not isinstance(mixer, Recurrent):
+            return mixer
+        return replace(mixer, state_dtype=rule(mixer, model, deployment))
+
+    groups = tuple(replace(group, mixers=tuple(map(resolved, group.mixers))) for group in model.groups)
+    return replace(model, groups=groups)
 
 
 def loaded_weight_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None = None) -> int:

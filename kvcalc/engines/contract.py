@@ -13,7 +13,7 @@ from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.engines.memory.start import Start
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.model import ModelSpec, Recurrent
 
 
 class Rules(Protocol):
@@ -26,6 +26,14 @@ class Rules(Protocol):
     @property
     def ROOM_FOR_LONGEST(self) -> bool:
         """Whether it refuses to start where one sequence of max_model_len has no room."""
+
+    @property
+    def STARTS_BEYOND(self) -> bool:
+        """Whether it starts with a max_model_len above the model's own maximum, with a warning at most."""
+
+    @property
+    def NEVER_EVICTS(self) -> bool:
+        """Whether a request keeps room for its whole length from the start, since none is ever evicted."""
 
     @property
     def KEEPS_IN_FLIGHT(self) -> bool:
@@ -99,6 +107,9 @@ class Dtypes(Protocol):
 
     def cache_dtype(self, model: ModelSpec, deployment: Deployment) -> str:
         """The cache's element type: as asked, else as the checkpoint says, else as the engine does."""
+
+    def state_dtype(self, mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> str:
+        """The element type of a recurrent mixer's state."""
 
 
 class Weights(Protocol):

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from kvcalc import __version__
-from kvcalc.results.base import Report
+from kvcalc.results.base import Report, schema_name
 from kvcalc.results.data import data_of
 
 
@@ -15,7 +15,7 @@ def to_json(report: Report, command: str, explain: bool = False) -> str:
     """The envelope of every command. NaN and Infinity cannot occur: they are refused here."""
     data = data_of(report)
     envelope: dict[str, Any] = {
-        "schema": f"kvcalc.{command}/1",
+        "schema": schema_name(command),
         "kvcalc": __version__,
         "inputs": data["inputs"],
         "result": data["result"],

@@ -1,9 +1,12 @@
 """What every report shares: figures that explain themselves, ranges, and the JSON envelope."""
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 from kvcalc.specs.base import Assumption, Frozen, Source
+
+# The version of each command's JSON, where it is not 1: it rises when the meaning of a key changes.
+MEANING = {"size": 2, "step": 2, "curve": 2, "compare": 2, "check": 2, "prefill": 2, "speculate": 2}
 
 _SPELLED = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "llamacpp": "llama.cpp"}
 
@@ -15,6 +18,15 @@ def engine_name(engine: str, version: str | None = None) -> str:
     ('vLLM 0.33.0', 'ideal')
     """
     return " ".join(part for part in (_SPELLED.get(engine, engine), version) if part)
+
+
+def schema_name(command: str) -> str:
+    """What a command's JSON says of its own form.
+
+    >>> schema_name("size"), schema_name("kv")
+    ('kvcalc.size/2', 'kvcalc.kv/1')
+    """
+    return f"kvcalc.{command}/{MEANING.get(command, 1)}"
 
 
 class Figure(Frozen):
@@ -39,6 +51,9 @@ class Figure(Frozen):
         whole = float(value).is_integer() and abs(value) < 10**15
         text = f"{int(value):_}" if whole else repr(value)
         return f"({text})" if value < 0 else text
+
+
+Fit = Literal["fits", "may_fit", "does_not_fit"]
 
 
 class Range(Frozen):

@@ -25,7 +25,8 @@ class CheckedDeployment(Frozen):
     header: str  # the deployment in one line
     line: int  # of its table in the file
     passed: bool
-    reason: str | None  # why it does not fit
+    fits: bool | None  # as the limits are judged; None: it cannot be judged
+    reason: str | None  # why it does not fit, or cannot be judged
     limits: tuple[LimitResult, ...]
     advice: tuple[Advice, ...] = ()
 

@@ -1,6 +1,7 @@
 """The answer to `kvcalc curve`: throughput against speed per user."""
 
-from kvcalc.results.base import Range, Report
+from kvcalc.results.base import Fit, Range, Report
+from kvcalc.results.performance import Serving
 from kvcalc.specs.base import Frozen
 
 
@@ -9,7 +10,8 @@ class CurvePoint(Frozen):
 
     gpu: str
     tp: int
-    batch: int
+    batch: int  # of the step: with lengths, the clients that run at once
+    concurrency: int | None  # clients of a replica, where lengths are given
     context: int
     bytes: float
     flops: float
@@ -19,30 +21,35 @@ class CurvePoint(Frozen):
     bound_s: float
     operator_bound_s: float | None
     estimate_s: Range | None
-    output_tokens_per_s: float  # of the estimate where there is one, else of the bound
+    tpot_s: float | None  # this and the next four: serving's where lengths are given, else the step's
+    output_tokens_per_s: float
     output_tokens_per_s_per_gpu: float
-    output_tokens_per_s_per_user: float
+    output_tokens_per_s_per_user: float | None
     usd_per_million_output_tokens: float | None
-    usd_per_million_input_tokens: float | None  # of prompts of the given length, for the time that they take
-    fits: bool
+    serving: Serving | None  # where lengths are given
+    fits: bool | None
+    fit: Fit
+    reason: str | None
 
 
 class UnderTarget(Frozen):
-    """The largest batch of one curve that fits and meets the TPOT target; None: not even one sequence."""
+    """The largest batch (or, with lengths, clients) of one curve that meets the TPOT target; None: not even one."""
 
     gpu: str
     tp: int
     context: int
     batch: int | None
+    concurrency: int | None
 
 
 class CurveResult(Frozen):
     """All points, and the largest batch under the TPOT target."""
 
     model: str
-    over: str  # what varies along a curve: batch or context
+    over: str  # what varies along a curve: batch, concurrency or context
     tpot_target_s: float | None
     largest_batch_under_tpot: int | None
+    largest_concurrency_under_tpot: int | None
     under_tpot: tuple[UnderTarget, ...]  # the same for each GPU, tp and context
     points: tuple[CurvePoint, ...]
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kvcalc.results.base import Figure
+from kvcalc.results.base import Figure, schema_name
 from kvcalc.specs.base import Assumption, Frozen, Source
 
 # command → the result classes that its report may carry, each in its module of `kvcalc.results`
@@ -50,11 +50,11 @@ def schema_of(command: str) -> dict[str, Any]:
     results, (assumption, source, figure) = found[: len(classes)], found[len(classes) :]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"kvcalc.{command}/1",
+        "title": schema_name(command),
         "type": "object",
         "required": ["schema", "kvcalc", "inputs", "result", "assumptions", "sources"],
         "properties": {
-            "schema": {"const": f"kvcalc.{command}/1"},
+            "schema": {"const": schema_name(command)},
             "kvcalc": {"type": "string"},
             "inputs": {"type": "object"},
             "result": results[0] if len(results) == 1 else {"anyOf": results},

@@ -5,7 +5,8 @@ A time that is named neither bound nor estimate is the bound's with `--engine id
 
 from typing import Literal
 
-from kvcalc.results.base import Range, Report
+from kvcalc.results.base import Fit, Range, Report
+from kvcalc.results.performance import Serving
 from kvcalc.specs.base import Frozen
 
 
@@ -82,7 +83,7 @@ class Transfer(Frozen):
     exposed_s: float  # left after the last layer, when each layer is sent while the next is computed
 
 
-class Serving(Frozen):
+class PoolServing(Frozen):
     """One way of serving, per GPU, at the batch that its decoding GPUs run."""
 
     batch: int
@@ -101,8 +102,8 @@ class Disaggregation(Frozen):
     decode_replicas: int
     busy_share: float  # of the pool that waits for the other at these numbers
     prompt_tokens_per_step: float  # that chunked steps carry on average
-    chunked: Serving | None  # None: no batch meets the target
-    disaggregated: Serving | None
+    chunked: PoolServing | None  # None: no batch meets the target
+    disaggregated: PoolServing | None
     better: Literal["chunked", "disaggregated", "neither"]
     why: str
 
@@ -119,7 +120,8 @@ class Preemption(Frozen):
     tokens: int
     bytes: float  # of one GPU, one way
     link: str | None
-    swap_s: float | None  # one way; None: no link to the host is known
+    swap_one_way_s: float | None  # None: no link to the host is known
+    swap_s: float | None  # out and in again
     recompute_s: float
     cheaper: Literal["swap", "recompute"]
     block_size: int | None
@@ -131,6 +133,9 @@ class PrefillResult(Frozen):
     gpu: str
     gpus: int
     engine: str
+    fits: bool | None
+    fit: Fit
+    reason: str | None
     prompt_tokens: int
     batch: int  # sequences that decode beside it
     context: int
@@ -154,6 +159,7 @@ class PrefillResult(Frozen):
     transfer: tuple[Transfer, ...]
     disaggregation: Disaggregation | None
     preemption: Preemption
+    serving: Serving | None  # plain, where both lengths are given
 
 
 class PrefillReport(Report):

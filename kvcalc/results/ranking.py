@@ -1,6 +1,6 @@
 """The answer to `kvcalc size` without a GPU: those that are offered, ranked."""
 
-from kvcalc.results.base import Report
+from kvcalc.results.base import Fit, Report
 from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Frozen
 
@@ -10,13 +10,15 @@ class RankedGpu(Frozen):
 
     gpu: str
     title: str
-    fits: bool
+    fits: bool | None
+    fit: Fit
     reason: str | None
     memory_bytes: int
     max_batch: int | None
     kv_cache_size_tokens: int | None
     bound_step_time_s: float | None
-    step_time_s: float | None  # of the estimate where there is one, else of the bound, as the next two
+    ttft_s: float | None  # serving's, where lengths are given
+    tpot_s: float | None  # serving's where lengths are given, else the step's: its estimate, else its bound
     output_tokens_per_s: float | None
     usd_per_million_output_tokens: float | None
 

@@ -3,7 +3,8 @@
 A time that is named neither bound nor estimate is the bound's with `--engine ideal`, else the estimate's value.
 """
 
-from kvcalc.results.base import Report
+from kvcalc.results.base import Fit, Report
+from kvcalc.results.performance import Serving
 from kvcalc.specs.base import Frozen
 
 
@@ -59,6 +60,9 @@ class SpeculateResult(Frozen):
     gpu: str
     gpus: int
     engine: str
+    fits: bool | None
+    fit: Fit
+    reason: str | None
     draft: str
     batch: int
     context: int
@@ -86,6 +90,7 @@ class SpeculateResult(Frozen):
     pays_from_acceptance: float | None  # at the batch and draft length of the question; None: not even at 1
     memory: DraftMemory
     at_capacity: AtCapacity | None
+    serving: Serving | None  # plain, where lengths are given
 
 
 class SpeculateReport(Report):

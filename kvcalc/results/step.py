@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from kvcalc.results.base import Range, Report
+from kvcalc.results.base import Fit, Range, Report
 from kvcalc.results.paging import Paging
+from kvcalc.results.performance import Serving
 from kvcalc.specs.base import Frozen
 
 
@@ -44,11 +45,15 @@ class Intensity(Frozen):
 
 
 class StepResult(Frozen):
-    """Bytes, FLOPs and times of one GPU; throughput of the deployment."""
+    """Throughput of the deployment; the rest of one GPU, with pipeline stages of one GPU of each stage together."""
 
     model: str
     gpu: str
     gpus: int
+    stages: int
+    fits: bool | None
+    fit: Fit
+    reason: str | None
     batch: int
     context: int
     bytes: float
@@ -68,6 +73,7 @@ class StepResult(Frozen):
     operators: tuple[OperatorRow, ...]
     matmul_thresholds: tuple[MatmulThreshold, ...]
     tokens_per_step: int | None = None  # of each sequence, for models that run many tokens a step and keep no cache
+    serving: Serving | None = None  # plain, where lengths are given
     paging: Paging | None = None
 
 

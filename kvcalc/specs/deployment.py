@@ -79,6 +79,7 @@ class Deployment(Layout):
     enable_prefix_caching: bool | None = None
     enforce_eager: bool = False
     offline: bool = False  # vLLM's `LLM` class instead of a server: other defaults
+    scheduler_recv_interval: Annotated[int | None, Within(ge=1, le=10**6), count("--scheduler-recv-interval")] = None
     num_speculative_tokens: Annotated[int, Within(ge=0, le=64), count("--num-speculative-tokens")] = 0
     max_loras: Annotated[int, Within(ge=0, le=1024), count("--max-loras")] = 0
     max_lora_rank: Annotated[int, Within(ge=1, le=4096), count("--max-lora-rank")] = 16

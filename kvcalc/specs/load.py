@@ -20,5 +20,8 @@ class Workload(Frozen):
     input_len: Annotated[Tokens | None, tokens("--input-len")] = None
     output_len: Annotated[Tokens | None, tokens("--output-len")] = None
     concurrency: Annotated[Sequences | None, count("--concurrency")] = None
+    num_prompts: Annotated[Sequences | None, count("--num-prompts")] = None
+    equal_lengths: bool = False  # all requests are of the mean lengths
+    prefix_hit: Annotated[Tokens | None, tokens("--prefix-hit")] = None
     ttft_s: Annotated[float | None, Within(gt=0), _seconds("--ttft")] = None
     tpot_s: Annotated[float | None, Within(gt=0), _seconds("--tpot")] = None

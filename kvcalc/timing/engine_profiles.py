@@ -21,11 +21,13 @@ class Profile(NamedTuple):
     since: str = ""  # the first version that it holds for
     vendor: str = ""  # of the GPUs; empty: any
     library: str = "vllm"  # whose attention and all-reduce kernels it runs
+    kernels: str = ""  # whose constants its kernels have, where they differ from everybody's
     # A step
     step_s: float = 0  # once a step: scheduler, sampling kernel, launch
     moe_step_s: float = 0  # once a step more where the model has experts
     sequence_s: float = 0  # for each sequence of a step
     layer_s: float = 0  # for each layer: launches that no graph hides
+    eager_layer_s: float = 0  # for each layer at least, where there are no graphs: the host launches kernel by kernel
     kernel_factor: float = 1  # of all kernels: below 1 where better ones than the measured are run
     launch_factor: float = 1  # of their latencies
     link_factor: float = 1  # of collectives
@@ -35,15 +37,15 @@ class Profile(NamedTuple):
     )
     reread_all: bool = False  # False: groups of 8 heads of 128 elements share it all the same
     # Prompts
-    prefill_factor: float = 1
-    first_token_factor: float = 1  # of a prompt with nobody else in the engine
-    first_token_layer_s: float = 0
+    prompt_factor: float = 1  # of the kernels of a prompt, alone or carried by a step
+    prompt_moe_factor: float = 1  # the same where the model has experts
+    prompt_layer_s: float = 0  # for each layer of a pass with a prompt, which no graph covers
+    front_end_s: float = 0  # once a request before its first token: the server, the tokenizer, the way back
     prefill_first: bool = False  # the scheduler runs all waiting prompts before it decodes on
-    queue_base_equal: float = 1  # time to first token in a closed loop, in prefills: base + slope · (clients - 1)
-    queue_slope_equal: float = 0  # where all requests are equally long
-    queue_base_ragged: float = 1
-    queue_slope_ragged: float = 0
-    queue_fixed_s: float = 0  # and this once
+    busy_factor: float = 1  # of the work of prompts in an engine that is never idle
+    queue_base_equal: float = 1  # where all requests are equally long: time to first token in a closed loop, in
+    queue_slope_equal: float = 0  # prefills: base + slope · (clients - 1)
+    queue_fixed_equal_s: float = 0  # and this once
     seen_base_equal: float = 1  # prefills that pass before a request's first token: base + slope · clients
     seen_slope_equal: float = 0
     seen_base_ragged: float = 1

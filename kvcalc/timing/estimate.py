@@ -1,4 +1,4 @@
-"""The estimate of a step: every operator at its measured constants, and what the engine adds around them."""
+"""Terms of an estimate: operators at their measured constants, and what the engine adds around them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -7,9 +7,9 @@ from typing import NamedTuple
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Operator
 from kvcalc.specs.base import Assumption
-from kvcalc.timing.price import Machine, operator_time
-from kvcalc.timing.profile import Profile
-from kvcalc.timing.ranges import Spread, spread
+from kvcalc.timing.engine_profiles import Profile
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.times import operator_time
 from kvcalc.timing.roofline import LINKED
 
 
@@ -62,14 +62,11 @@ class KernelSums:
 
 
 class Estimate(NamedTuple):
-    """Seconds of one step; about 80 % of measurements of unseen deployments fall between low and high."""
+    """Seconds; about 80 % of measurements of unseen deployments fall between low and high."""
 
     value: Quantity
     low: Quantity
     high: Quantity
-    operators: tuple[OperatorTime, ...] = ()
-    engine_s: Quantity = 0.0  # scheduler, sampling and launches, once a step and for each sequence
-    assumptions: tuple[Assumption, ...] = ()
 
 
 def operator_times(operators: Iterable[Operator], machine: Machine) -> tuple[OperatorTime, ...]:
@@ -118,57 +115,20 @@ def step_time(sums: KernelSums, profile: Profile, sequences: Quantity) -> Quanti
     return sums.total_s(profile) + engine_time(profile, sequences, sums.layers, sums.routed)
 
 
-def prefill_time(sums: KernelSums, profile: Profile) -> Quantity:
-    """Seconds that a prompt costs a busy engine: work alone, for its launches hide behind other work, and no head."""
+def prompt_time(sums: KernelSums, profile: Profile) -> Quantity:
+    """Seconds that the kernels of a prompt take, alone or as what a chunk adds to the kernels of a step."""
+    factor = profile.prompt_factor + (profile.prompt_moe_factor - profile.prompt_factor) * sums.routed
+    return factor * sums.total_s(profile)
+
+
+def busy_prompt_time(sums: KernelSums, profile: Profile) -> Quantity:
+    """Seconds that a prompt costs an engine that is never idle: work alone, for launches hide behind other work."""
     work = sums.work_s + profile.link_factor * sums.link_work_s
-    return profile.prefill_factor * profile.kernel_factor * work
-
-
-def first_token_time(sums: KernelSums, profile: Profile) -> Quantity:
-    """Seconds to the first token of a prompt that has the engine to itself."""
-    return profile.first_token_factor * sums.total_s(profile) + profile.first_token_layer_s * sums.layers
-
-
-def estimate_step(operators: tuple[Operator, ...], machine: Machine, *, sequences: Quantity) -> Estimate:
-    """How long a step takes on a machine.
-
-    Args:
-        operators: of `counting.operators`.
-        machine: the GPU, its kernels (`catalog.kernels.load_kernels`) and the engine's profile.
-        sequences: how many the engine schedules and samples for in this step.
-
-    The estimate is never clamped to a bound: where it falls below one, the constants or the data sheet are wrong.
-    """
-    times = operator_times(operators, machine)
-    layers = sum(time.operator.count for time in times if time.operator.kind == "elementwise")
-    routed = any(time.operator.kind == "experts" for time in times)
-    engine = engine_time(machine.profile, sequences, layers, routed)
-    value: Quantity = sum(time.time_s for time in times) + engine
-    return ranged(value, spread(step_kind(machine.profile, routed)), machine, times, engine)
-
-
-def step_kind(profile: Profile, routed: Quantity) -> str:
-    """Which range the time of a step has."""
-    if profile.engine == "llamacpp":
-        return f"{profile.name}-decode"
-    return "tpot-moe" if routed else "tpot-dense"
-
-
-def ranged(
-    value: Quantity,
-    around: Spread,
-    machine: Machine,
-    times: tuple[OperatorTime, ...] = (),
-    engine: Quantity = 0.0,
-) -> Estimate:
-    """An estimate with its range, wider where the GPU's kernels were not measured."""
-    if machine.kernels.like is not None:
-        around = around.on_unmeasured_gpu()
-    return Estimate(value, value * around.low, value * around.high, times, engine, assumptions(machine))
+    return profile.busy_factor * profile.kernel_factor * work
 
 
 def assumptions(machine: Machine) -> tuple[Assumption, ...]:
-    """What the estimate took for granted."""
+    """What the estimates took for granted."""
     if machine.kernels.like is None:
         return ()
     why = f"no kernels of {machine.gpu.name} were measured: latencies and shares of {machine.kernels.like}, own peaks"

@@ -4,31 +4,37 @@ This is `--engine ideal`. Parallel sizes divide the work plainly; pipeline stage
 token's time covers all of them.
 """
 
+from typing import NamedTuple
+
 from kvcalc.counting.arrays import Quantity
-from kvcalc.counting.cache import CacheProfile
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.weights import mtp_weight_bytes, weight_bytes
-from kvcalc.formulas import step
-from kvcalc.specs.deployment import Layout
+from kvcalc.counting.work import Step
+from kvcalc.formulas.step import mla_attention_flops_per_sequence
 from kvcalc.specs.model import Attention, CompressedAttention, CrossAttention, LatentAttention, Mixer, ModelSpec
+from kvcalc.timing.replica import Replica
 
 
-def lesson_terms(
-    model: ModelSpec, profile: CacheProfile, layout: Layout, batch: Quantity, context: int
-) -> dict[str, Quantity]:
-    """Bytes and FLOPs of the step of `batch` sequences of `context` cached tokens, on one GPU.
+class LessonTerms(NamedTuple):
+    """Bytes and FLOPs of the decoding sequences, on one GPU."""
 
-    `profile` is one sequence's cache on one GPU. A batch may be an array.
-    """
-    tp = layout.tensor_parallel_size
-    sequences = batch / layout.pipeline_parallel_size
-    attention = sequences * attention_flops(model, context) / tp
-    return {
-        "weight_bytes": (weight_bytes(model) - mtp_weight_bytes(model)) / tp,
-        "cache_bytes": sequences * profile.read(context),
-        "flops": sequences * 2 * total_parameters(model) / tp + attention,
-        "attention_flops": attention,
-    }
+    weight_bytes: Quantity
+    cache_bytes: Quantity
+    flops: Quantity
+    attention_flops: Quantity
+
+
+def lesson_terms(replica: Replica, step: Step) -> LessonTerms:
+    """The step of `step.decode` sequences of `step.context` cached tokens. Either may be an array."""
+    model, tp = replica.model, replica.layout.tensor_parallel_size
+    sequences = step.decode / replica.layout.pipeline_parallel_size
+    attention = sequences * attention_flops(model, step.context) / tp
+    return LessonTerms(
+        weight_bytes=(weight_bytes(model) - mtp_weight_bytes(model)) / tp,
+        cache_bytes=sequences * replica.cache.read(step.context),
+        flops=sequences * 2 * total_parameters(model) / tp + attention,
+        attention_flops=attention,
+    )
 
 
 def attention_flops(model: ModelSpec, context: int) -> float:
@@ -42,9 +48,7 @@ def _mixer_flops(mixer: Mixer, context: int) -> float:
         return 2 * mixer.query_heads * (mixer.head_dim + mixer.v_head_dim) * seen
     if isinstance(mixer, LatentAttention):
         seen = context if mixer.indexer is None else min(context, mixer.indexer.top_k)
-        return step.mla_attention_flops_per_sequence(
-            1, mixer.query_heads, mixer.kv_lora_rank, mixer.rope_head_dim, seen
-        )
+        return mla_attention_flops_per_sequence(1, mixer.query_heads, mixer.kv_lora_rank, mixer.rope_head_dim, seen)
     if isinstance(mixer, CompressedAttention):
         history = context / mixer.ratio if mixer.ratio else 0
         if mixer.indexer:

@@ -1,169 +1,211 @@
-"""A pass of any kind put on the machine: a decode step, a verification, a prompt, a step that carries a chunk.
+"""The one timer: a pass of any kind through a replica, its bound, its bound by operators, and its estimate.
 
-`speed.point_of` takes one decode step apart; this times whatever a `Step` describes, so that `prefill` and `speculate`
-compare passes with each other. Quantities may be arrays: a whole chunked prefill is one call.
+A decode step, a verification of drafted tokens, a prompt, a step that carries a chunk: whatever a `Step` describes.
+Quantities may be arrays: a whole curve or a whole chunked prefill is one pass. Each figure is worked out when asked.
 """
 
-from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
-from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.lesson import lesson_terms
-from kvcalc.answers.speed import ATTENTION
-from kvcalc.counting.arrays import Quantity, greatest
-from kvcalc.counting.operators.passes import step_operators
+from kvcalc.counting.arrays import Quantity, greatest, is_array, least
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.work import Operator, Step
 from kvcalc.formulas.prefill import mixed_step_bytes, prefill_flops
 from kvcalc.formulas.step import compute_time, memory_time
-from kvcalc.results.base import Range
-from kvcalc.specs.model import MoeMlp
+from kvcalc.specs.base import Assumption
 from kvcalc.timing.estimate import (
+    Estimate,
     KernelSums,
+    OperatorTime,
+    assumptions,
     engine_time,
-    first_token_time,
     kernel_sums,
-    prefill_time,
-    ranged,
-    step_time,
+    operator_times,
+    prompt_time,
 )
-from kvcalc.timing.ranges import spread
-from kvcalc.timing.roofline import bound as roofline
-from kvcalc.timing.roofline import operator_bound_total
+from kvcalc.timing.lesson import lesson_terms
+from kvcalc.timing.ranges import pass_kind, range_around
+from kvcalc.timing.replica import Replica
+from kvcalc.timing.roofline import Bound, bound, operator_bound_total
+
+ATTENTION = ("attention", "latent_attention", "state", "prefill_attention")
 
 
-@dataclass(frozen=True, slots=True)
 class Pass:
-    """Bytes, FLOPs and seconds of one pass on one GPU; the estimate is None with `--engine ideal`."""
+    """One pass on one GPU of a replica: bytes, FLOPs and seconds.
 
-    weight_bytes: Quantity
-    cache_bytes: Quantity
-    flops: Quantity
-    attention_flops: Quantity
-    memory_time_s: Quantity
-    compute_time_s: Quantity
-    operator_bound_s: Quantity
-    estimate_s: Quantity | None = None
-    low_s: Quantity | None = None
-    high_s: Quantity | None = None
+    Args:
+        replica: the model on its machine.
+        step: who is in the pass.
+        compute_efficiency: share of the peak at which the bound computes; 1 gives the bound itself.
+    """
+
+    def __init__(self, replica: Replica, step: Step, compute_efficiency: float = 1.0) -> None:
+        self.replica, self.step, self.compute_efficiency = replica, step, compute_efficiency
+
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
+        """In the order of the model; equal layers are one operator with a count."""
+        return self.replica.operators(self.step)
+
+    @cached_property
+    def roofline(self) -> Bound:
+        """Of the whole: max(Σ bytes / BW, Σ FLOPs / P). The lessons' with `--engine ideal`."""
+        found = _lesson_bound(self) if self.replica.ideal else bound(self.operators, self.replica.machine.gpu)
+        return found._replace(compute_time_s=found.compute_time_s / self.compute_efficiency)
+
+    @property
+    def weight_bytes(self) -> Quantity:
+        return self.roofline.weight_bytes
+
+    @property
+    def cache_bytes(self) -> Quantity:
+        return self.roofline.cache_bytes
+
+    @property
+    def bytes(self) -> Quantity:
+        return self.roofline.bytes
+
+    @property
+    def flops(self) -> Quantity:
+        return self.roofline.flops
+
+    @property
+    def memory_time_s(self) -> Quantity:
+        return self.roofline.memory_time_s
+
+    @property
+    def compute_time_s(self) -> Quantity:
+        return self.roofline.compute_time_s
 
     @property
     def bound_s(self) -> Quantity:
-        return greatest(self.memory_time_s, self.compute_time_s)
+        return self.roofline.time_s
+
+    @property
+    def limit(self) -> Literal["memory", "compute"]:
+        """Of a single point."""
+        return self.roofline.limit
+
+    @cached_property
+    def attention_flops(self) -> Quantity:
+        """Of `flops`, what attends over cached or prompt tokens."""
+        if not self.replica.ideal:
+            return sum(one.count * one.flops for one in self.operators if one.kind in ATTENTION)
+        decode = lesson_terms(self.replica, self.step)
+        return self.step.rows_each * decode.attention_flops + _prompt_attention(self.operators)
+
+    @cached_property
+    def operator_bound_s(self) -> Quantity:
+        """Operator by operator, each at the roof that binds it."""
+        machine = self.replica.machine
+        return operator_bound_total(self.operators, machine.gpu, machine.gpus_per_node)
+
+    @cached_property
+    def operator_times(self) -> tuple[OperatorTime, ...]:
+        """What each operator is estimated to take; none with `--engine ideal`."""
+        return () if self.replica.ideal else operator_times(self.operators, self.replica.machine)
+
+    @cached_property
+    def sums(self) -> KernelSums:
+        """The kernels, summed by what an engine's factors apply to."""
+        return kernel_sums(self.operators, self.replica.machine)
+
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """Seconds with their range; None with `--engine ideal`, where nothing but the bound is meant."""
+        if self.replica.ideal:
+            return None
+        value = self.kernels_s + self.engine_s
+        machine = self.replica.machine
+        kind = pass_kind(machine.profile, self.replica.routed, alone=_none(self.step.decode))
+        around = range_around(kind, borrowed=machine.kernels.like is not None)
+        # Nothing beats the data sheet: the range ends there. The value itself is never moved.
+        low = least(value, greatest(around.low * value, self.bound_s))
+        return Estimate(value, low, around.high * value)
 
     @property
     def time_s(self) -> Quantity:
-        """The estimate where there is one, else the bound."""
-        return self.bound_s if self.estimate_s is None else self.estimate_s
+        """The estimate's value where there is one, else the bound."""
+        return self.bound_s if self.estimate is None else self.estimate.value
 
     @property
-    def range(self) -> Range | None:
-        """The estimate of one pass with its ends."""
-        if self.estimate_s is None or self.low_s is None or self.high_s is None:
-            return None
-        return Range(value=self.estimate_s, low=self.low_s, high=self.high_s)
+    def engine_s(self) -> Quantity:
+        """Of the estimate, what the engine adds to its kernels: scheduler, sampling and launches."""
+        if self.replica.ideal:
+            return 0.0
+        profile = self.replica.machine.profile
+        added: Quantity = 0.0
+        if not _none(self.step.decode):
+            added = engine_time(profile, self.step.decode, self.sums.layers, self.sums.routed)
+        if not _none(self.step.prompts):
+            added = added + profile.prompt_layer_s * self.sums.layers
+        return added
+
+    @property
+    def kernels_s(self) -> Quantity:
+        """Of the estimate, the kernels; the bound with `--engine ideal`.
+
+        Decode at its kernels; a prompt, alone or carried, at what it adds to them times the engine's factor.
+        """
+        if self.replica.ideal:
+            return self.bound_s
+        profile, sums = self.replica.machine.profile, self.sums
+        if _none(self.step.prompts):
+            whole = sums.total_s(profile)
+        elif _none(self.step.decode):
+            whole = prompt_time(sums, profile)
+        else:
+            plain = self.without_prompts.sums
+            whole = plain.total_s(profile) + prompt_time(sums - plain, profile)
+        if self.replica.eager:
+            # The host launches kernel by kernel, and a short kernel waits for its launch.
+            whole = greatest(whole, profile.eager_layer_s * sums.layers)
+        return whole
+
+    @cached_property
+    def without_prompts(self) -> "Pass":
+        """The same sequences decoding alone."""
+        return Pass(self.replica, self.step._replace(prompts=0, tokens=0, start=0), self.compute_efficiency)
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return () if self.replica.ideal else assumptions(self.replica.machine)
 
 
-def timed(deployed: Deployed, step: Step, compute_efficiency: float = 1.0) -> Pass:
-    """The pass that `step` describes.
+def _lesson_bound(one: Pass) -> Bound:
+    """The lessons' pass: every parameter is read once and works once for each row.
 
-    Args:
-        deployed: the model on its GPUs.
-        step: sequences that decode and tokens of prompts; `counting.operator.Step`.
-        compute_efficiency: share of the peak at which the bound computes; 1 gives the bound itself.
+    A chunk's own reads are left out, but a pass without decoding sequences reads what its tokens attend to.
     """
-    operators = operators_of_pass(deployed, step)
-    if deployed.deployment.engine == "ideal":
-        return _lesson(deployed, step, operators, compute_efficiency)
-    found = roofline(operators, deployed.gpu)
-    value, low, high = _estimate(deployed, step, operators)
-    return Pass(
-        weight_bytes=found.weight_bytes,
-        cache_bytes=found.cache_bytes,
-        flops=found.flops,
-        attention_flops=_attention(operators),
-        memory_time_s=found.memory_time_s,
-        compute_time_s=found.compute_time_s / compute_efficiency,
-        operator_bound_s=operator_bound_total(operators, deployed.gpu, deployed.gpus_per_node),
-        estimate_s=value,
-        low_s=low,
-        high_s=high,
-    )
-
-
-def busy_prompt(deployed: Deployed, step: Step, compute_efficiency: float = 1.0) -> Quantity:
-    """Seconds that a prompt keeps a busy GPU: its estimate as in serving, whose launches hide behind other work."""
-    if deployed.deployment.engine == "ideal":
-        return timed(deployed, step, compute_efficiency).bound_s
-    return prefill_time(kernel_sums(operators_of_pass(deployed, step), deployed.machine), deployed.machine.profile)
-
-
-def operators_of_pass(deployed: Deployed, step: Step) -> tuple[Operator, ...]:
-    """The operators of a pass on one GPU."""
-    return step_operators(deployed.model, deployed.deployment.layout, step, deployed.cache_dtype, deployed.state_dtype)
-
-
-def _attention(operators: tuple[Operator, ...]) -> Quantity:
-    return sum(one.count * one.flops for one in operators if one.kind in (*ATTENTION, "prefill_attention"))
-
-
-def _lesson(deployed: Deployed, step: Step, operators: tuple[Operator, ...], efficiency: float) -> Pass:
-    """The lessons' pass: every parameter is read once and works once for each row; a chunk's own reads are left out."""
-    layout = deployed.deployment.layout
-    decode = lesson_terms(deployed.model, deployed.profile, layout, step.decode, step.context)
-    prompts = sum(op.count * op.flops for op in operators if op.kind == "prefill_attention")
-    parameters = total_parameters(deployed.model) / layout.tensor_parallel_size
-    flops = step.rows_each * decode["flops"] + prefill_flops(parameters, step.prefill_rows, prompts)
-    moved = mixed_step_bytes(decode["weight_bytes"] + decode["cache_bytes"])
-    return Pass(
-        weight_bytes=decode["weight_bytes"],
-        cache_bytes=decode["cache_bytes"],
+    replica, step = one.replica, one.step
+    decode = lesson_terms(replica, step)
+    parameters = total_parameters(replica.model) / replica.layout.tensor_parallel_size
+    prompts = prefill_flops(parameters, step.prefill_rows, _prompt_attention(one.operators))
+    flops = step.rows_each * decode.flops + prompts
+    cache = decode.cache_bytes
+    if _none(step.decode) and not step.causal:
+        cache = sum(operator.count * operator.cache_bytes for operator in one.operators)
+    moved = mixed_step_bytes(decode.weight_bytes + cache)
+    return Bound(
+        weight_bytes=decode.weight_bytes,
+        cache_bytes=cache,
         flops=flops,
-        attention_flops=step.rows_each * decode["attention_flops"] + prompts,
-        memory_time_s=memory_time(moved, deployed.gpu.memory_bandwidth_bytes_per_s),
-        compute_time_s=compute_time(flops, deployed.peak_flops, efficiency),
-        operator_bound_s=operator_bound_total(operators, deployed.gpu, deployed.gpus_per_node),
+        memory_time_s=memory_time(moved, replica.machine.bandwidth),
+        compute_time_s=compute_time(flops, replica.peak_flops),
     )
 
 
-def _estimate(deployed: Deployed, step: Step, operators: tuple[Operator, ...]) -> tuple[Quantity, Quantity, Quantity]:
-    """A step as decode measures it, a prompt alone as its first token, a chunk as what it adds to the step."""
-    machine = deployed.machine
-    sums = kernel_sums(operators, machine)
-    kind = "tpot-moe" if sums.routed else "tpot-dense"
-    if _none(step.prompts):
-        value = step_time(sums, machine.profile, step.decode)
-    elif _none(step.decode):
-        value, kind = first_token_time(sums, machine.profile), "ttft-alone"
-    else:
-        plain = operators_of_pass(deployed, step._replace(prompts=0, tokens=0, start=0))
-        value = _carried(deployed, step, kernel_sums(plain, machine), sums)
-    found = ranged(value, spread(kind), machine)
-    return found.value, found.low, found.high
-
-
-def _carried(deployed: Deployed, step: Step, plain: KernelSums, mixed: KernelSums) -> Quantity:
-    """Chunks cost the difference of two steps: launches, decode attention and the engine are in both."""
-    profile = deployed.machine.profile
-    added = mixed.total_s(profile) - plain.total_s(profile)
-    engine = engine_time(profile, step.decode, plain.layers, plain.routed)
-    return plain.total_s(profile) + engine + profile.prefill_factor * added
+def _prompt_attention(operators: tuple[Operator, ...]) -> Quantity:
+    return sum(one.count * one.flops for one in operators if one.kind == "prefill_attention")
 
 
 def _none(value: Quantity) -> bool:
-    return not hasattr(value, "__array__") and value == 0
+    return not is_array(value) and value == 0
 
 
-def kernel_time(deployed: Deployed, step: Step) -> Quantity:
-    """Seconds of a pass without what an engine adds once a step or for each sequence; the bound with `ideal`."""
-    if deployed.deployment.engine == "ideal":
-        return timed(deployed, step).bound_s
-    sums, profile = kernel_sums(operators_of_pass(deployed, step), deployed.machine), deployed.machine.profile
-    return sums.total_s(profile) + profile.layer_s * sums.layers
-
-
-def engine_share(deployed: Deployed, sequences: Quantity) -> Quantity:
-    """Seconds that the engine adds to a step of so many sequences: nothing with `ideal`."""
-    if deployed.deployment.engine == "ideal":
+def engine_share(replica: Replica, sequences: Quantity) -> Quantity:
+    """Seconds that the engine adds to a step of so many sequences; nothing with `--engine ideal`."""
+    if replica.ideal:
         return 0.0
-    routed = any(isinstance(group.mlp, MoeMlp) for group in deployed.model.groups)
-    return engine_time(deployed.machine.profile, sequences, 0, routed)
+    return engine_time(replica.machine.profile, sequences, replica.model.layers, replica.routed)

@@ -11,6 +11,7 @@ WIDER = {
 OUTSIDE = ("network", "roce")
 BETWEEN_NODES = (*OUTSIDE, "ici", "neuronlink")  # the last two join chips of a pod whatever board they are on
 TO_THE_HOST = ("c2c",)
+HOST_LINKS = ("c2c", "pcie")  # the fastest first
 
 
 def arithmetic(gpu: GpuSpec, dtype: str) -> tuple[str, float]:
@@ -48,3 +49,15 @@ def joining_link(gpu: GpuSpec, gpus: int, gpus_per_node: int | None = None) -> L
 
 def _joins(link: Link, gpus: int) -> bool:
     return (link.gpus is None or gpus <= link.gpus) and not link.optional
+
+
+def host_link(gpu: GpuSpec) -> Link:
+    """The way to the host's memory.
+
+    Raises:
+        KvcalcError: the spec has none.
+    """
+    found = next((link for name in HOST_LINKS if (link := gpu.link(name))), None)
+    if found is None:
+        raise KvcalcError(f"GPU {gpu.name} has no link to its host", hint="add [[links]] with name pcie to its spec")
+    return found

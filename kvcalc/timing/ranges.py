@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError
+from kvcalc.timing.engine_profiles import Profile
 
 FILE = Path(__file__).with_name("ranges.toml")
 UNMEASURED_LOW, UNMEASURED_HIGH = 0.93, 1.15  # a judgement: constants of other GPUs err up to twice as far
@@ -43,3 +44,23 @@ def spread(kind: str) -> Spread:
             return Spread(**table)
     known = ", ".join(table["kind"] for table in tables)
     raise KvcalcError(f"no range for estimates of kind {kind!r}", hint=f"kinds: {known}")
+
+
+def range_around(kind: str, borrowed: bool) -> Spread:
+    """The range of a kind; wider where the GPU's kernels were not measured."""
+    found = spread(kind)
+    return found.on_unmeasured_gpu() if borrowed else found
+
+
+def pass_kind(profile: Profile, routed: bool, alone: bool) -> str:
+    """Which range the time of a pass has: of a step that decodes, or of a prompt alone."""
+    if profile.kernels == "llamacpp":
+        return f"{profile.name}-{'prompts' if alone else 'decode'}"
+    if alone:
+        return "ttft-alone-amd" if profile.vendor == "AMD" else "ttft-alone"
+    return "tpot-moe" if routed else "tpot-dense"
+
+
+def ttft_kind(profile: Profile) -> str:
+    """Which range the time to first token has where others are served too."""
+    return "ttft-queue-prefill-first" if profile.prefill_first else "ttft-queue"

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from kvcalc.counting.arrays import Quantity, greatest
 from kvcalc.counting.work import Operator
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.timing.peaks import arithmetic, joining_link
+from kvcalc.timing.peaks import arithmetic, host_link, joining_link
 
 Limit = Literal["memory", "compute", "link"]
 LINKED = ("all_reduce", "all_to_all", "send")
@@ -36,7 +36,7 @@ class Bound(NamedTuple):
         return greatest(self.memory_time_s, self.compute_time_s)
 
     @property
-    def limit(self) -> Limit:
+    def limit(self) -> Literal["memory", "compute"]:
         """Of a single point."""
         return "memory" if self.memory_time_s >= self.compute_time_s else "compute"
 
@@ -68,6 +68,8 @@ def bound(operators: Iterable[Operator], gpu: GpuSpec) -> Bound:
 
 def operator_bound(operator: Operator, gpu: GpuSpec, gpus_per_node: int | None = None) -> Quantity:
     """Seconds that all calls of one operator cannot go below."""
+    if operator.kind == "host":
+        return operator.count * operator.link_bytes / host_link(gpu).bandwidth_bytes_per_s
     if operator.kind in LINKED:
         share = (operator.ranks - 1) / operator.ranks
         moved = (2 if operator.kind == "all_reduce" else 1) * share * operator.link_bytes
@@ -87,7 +89,7 @@ def operator_bound_total(operators: Iterable[Operator], gpu: GpuSpec, gpus_per_n
 
 def operator_limit(operator: Operator, gpu: GpuSpec) -> Limit:
     """What binds one operator, of a single point."""
-    if operator.kind in LINKED:
+    if operator.kind in (*LINKED, "host"):
         return "link"
     memory = operator.bytes / gpu.memory_bandwidth_bytes_per_s
     return "memory" if memory >= operator.flops / arithmetic(gpu, operator.compute)[1] else "compute"

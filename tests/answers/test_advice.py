@@ -4,13 +4,14 @@ import pytest
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import ask
 from kvcalc.answers.size.answer import size
 
 
 def advised(model: str, **flags: object) -> dict[str, tuple[str, str]]:
     deployed = Deployed(ask(model, dict(flags)))
-    return {one.change: (one.goal, one.effect) for one in advice(deployed, deployed.operating_point())}
+    return {one.change: (one.goal, one.effect) for one in advice(Performance(deployed))}
 
 
 def test_an_fp8_cache_doubles_the_tokens() -> None:

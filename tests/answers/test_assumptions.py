@@ -22,8 +22,8 @@ def names(model: str, **flags: str) -> set[str]:
     ("gpt-oss-20b", "ideal", False),  # the lessons' step reads every expert
     ("llama-3-8b", "vllm", False),
 ])  # fmt: skip
-def test_uniform_routing(model: str, engine: str, said: bool) -> None:
-    assert ("expert routing" in names(model, engine=engine)) is said
+def test_woken_experts(model: str, engine: str, said: bool) -> None:
+    assert ("experts woken" in names(model, engine=engine)) is said
 
 
 def test_a_layout_that_leaves_the_node() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import operating_point
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.question import ask
 from kvcalc.results.paging import Paging
@@ -12,7 +13,7 @@ from kvcalc.results.paging import Paging
 
 def run(model: str = "llama-3-8b", **flags: object) -> Paging | None:
     deployed = Deployed(ask(model, {"gpu": "h100-sxm", **{name: str(value) for name, value in flags.items()}}))
-    return paging_of(deployed, deployed.operating_point())
+    return paging_of(deployed, operating_point(deployed))
 
 
 def test_the_lessons_example() -> None:

@@ -64,7 +64,6 @@ LINES = [
     "kv llama-3-8b --context 0",
     "kv llama-3-8b --kv-cache-dtype fp7",
     "step llama-3-8b",
-    "step llama-3-70b --gpu h100-sxm",  # nothing fits, so there is no step without --batch
     "curve llama-3-8b",
     "curve llama-3-8b --gpu h100-sxm --tpot 50",
     "curve llama-3-8b --gpu h100-sxm --format svg",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kvcalc.results.base import schema_name
 from tests.cli.conftest import Cli, assert_refused
 
 SIZE = "size llama-3-8b --gpu h100-sxm --context 2048 --price 2"
@@ -62,7 +63,7 @@ def test_tables_fit_and_have_no_colour_on_a_pipe(cli: Cli, line: str) -> None:
 @pytest.mark.parametrize("line", COMMANDS)
 def test_json_has_the_envelope(cli: Cli, line: str) -> None:
     envelope = cli(line + " --json").json
-    assert envelope["schema"] == f"kvcalc.{line.split()[0]}/1"
+    assert envelope["schema"] == schema_name(line.split()[0])
     assert set(envelope) >= {"schema", "kvcalc", "inputs", "result", "assumptions", "sources"}
     for one in envelope["assumptions"]:
         assert set(one) == {"name", "value", "why"}
@@ -214,9 +215,16 @@ def test_a_plot_goes_to_stdout_where_that_is_said() -> None:
     assert out.rstrip().endswith("</svg>")
 
 
-def test_prompts_cost_the_same_in_curve_and_size(cli: Cli) -> None:
-    asked = "llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 8 --price 2 --json"
-    size = cli(f"size {asked}").result["serving"]["usd_per_million_input_tokens"]
-    points = cli(f"curve {asked.replace(' --concurrency 8', '')}").result["points"]
-    assert [point["usd_per_million_input_tokens"] for point in points] == pytest.approx([size] * len(points))
-    assert cli("curve llama-3-8b --gpu h100-sxm --json").result["points"][0]["usd_per_million_input_tokens"] is None
+def test_the_bill_is_split_by_kind_of_token(cli: Cli) -> None:
+    asked = "size llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 8 --price 2 --json"
+    found = cli(asked).result["serving"]
+    kinds, per_hour = found["usd_per_million_tokens"], found["output_tokens_per_s"]["value"] * 3600 / 1e6
+    # Two dollars an hour buy all of it: 2,000 tokens in for 256 out.
+    assert per_hour * (kinds["output"] + kinds["input"] * 2000 / 256) == pytest.approx(2)
+    assert kinds["cached_input"] is None
+    assert per_hour * found["usd_per_million_output_tokens"]["value"] == pytest.approx(2)
+    hit = cli(f"{asked} --prefix-hit 1024").result["serving"]
+    kinds, per_hour = hit["usd_per_million_tokens"], hit["output_tokens_per_s"]["value"] * 3600 / 1e6
+    parts = kinds["output"] + kinds["input"] * (2000 - 1024) / 256 + kinds["cached_input"] * 1024 / 256
+    assert per_hour * parts == pytest.approx(2)
+    assert 0 < kinds["cached_input"] < kinds["input"]

@@ -15,9 +15,10 @@ from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AttentionKernel, GemmKernel, Kernels
-from kvcalc.timing import profile as profiles
-from kvcalc.timing.price import Machine, operator_time
-from kvcalc.timing.profile import profile_for
+from kvcalc.timing import engine_profiles as profiles
+from kvcalc.timing.engine_profiles import profile_for
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.times import operator_time
 from kvcalc.timing.ranges import FILE, spread
 
 KERNEL_FILES = sorted((data_dir("gpu_specs") / "kernels").glob("*.toml"))

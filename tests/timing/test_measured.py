@@ -9,11 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operators.passes import decode_step, prefill_step
+from kvcalc.counting.work import Step
 from kvcalc.specs.deployment import Layout
-from kvcalc.timing.estimate import kernel_sums, prefill_time, step_time
-from kvcalc.timing.price import Machine
-from kvcalc.timing.steady import static_batch_time
+from kvcalc.timing.estimate import busy_prompt_time
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.passes import Pass
+from kvcalc.timing.replica import Replica
+from kvcalc.timing.serving import static_batch_time
 
 Make = Callable[..., Machine]
 
@@ -32,15 +34,15 @@ Make = Callable[..., Machine]
 )
 def test_gpt_fast(machine: Make, model: str, tp: int, tokens_per_s: float) -> None:
     on = machine("a100-80g-sxm", "gpt-fast")
-    operators = decode_step(load_model(model), Layout(tensor_parallel_size=tp), batch=1, context=105)
-    assert 1 / step_time(kernel_sums(operators, on), on.profile, 1) == pytest.approx(tokens_per_s, rel=0.06)
+    replica = Replica(load_model(model), Layout(tensor_parallel_size=tp), on)
+    assert 1 / Pass(replica, Step(decode=1, context=105)).time_s == pytest.approx(tokens_per_s, rel=0.06)
 
 
 def test_sglang_single_stream(machine: Make) -> None:
     # SGLang's page on speculative decoding: Llama-3-8B without it, one H100, 158.34 tokens/s.
     on = machine("h100-sxm", "sglang")
-    operators = decode_step(load_model("llama-3-8b"), batch=1, context=250)
-    assert 1 / step_time(kernel_sums(operators, on), on.profile, 1) == pytest.approx(158.34, rel=0.08)
+    replica = Replica(load_model("llama-3-8b"), Layout(), on)
+    assert 1 / Pass(replica, Step(decode=1, context=250)).time_s == pytest.approx(158.34, rel=0.08)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +55,9 @@ def test_sglang_single_stream(machine: Make) -> None:
     ],
 )
 def test_static_batches(machine: Make, batch: int, input_len: int, output_len: int, tokens_per_s: float) -> None:
-    on, model = machine("a100-80g-sxm", "trtllm", "0.9.0"), load_model("llama-2-7b")
-    decode = kernel_sums(decode_step(model, batch=batch, context=input_len + output_len / 2), on)
-    prompts = kernel_sums(prefill_step(model, tokens=input_len, prompts=batch), on)
-    step, prefill = step_time(decode, on.profile, batch), prefill_time(prompts, on.profile)
-    rate = batch * output_len / static_batch_time(step, prefill, output_len)
+    on = machine("a100-80g-sxm", "trtllm", "0.9.0")
+    replica = Replica(load_model("llama-2-7b"), Layout(), on)
+    step = Pass(replica, Step(decode=batch, context=input_len + output_len / 2)).time_s
+    prompts = Pass(replica, Step(prompts=batch, tokens=input_len))
+    rate = batch * output_len / static_batch_time(step, busy_prompt_time(prompts.sums, on.profile), output_len)
     assert rate == pytest.approx(tokens_per_s, rel=0.1)

@@ -1,23 +1,32 @@
-"""Serving in a steady state: conservation, limits, and growth."""
+"""Serving in a closed loop: conservation, limits, and growth."""
 
 from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operators.passes import decode_step, prefill_step
+from kvcalc.counting.params import active_parameters
+from kvcalc.counting.work import Step
 from kvcalc.specs.deployment import Layout
-from kvcalc.timing.estimate import first_token_time, kernel_sums, prefill_time, step_time
-from kvcalc.timing.price import Machine
-from kvcalc.timing.profile import Profile
-from kvcalc.timing.steady import (
-    carried_prefill,
+from kvcalc.timing.engine_profiles import Profile, profile_for
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.passes import Pass
+from kvcalc.timing.peaks import arithmetic
+from kvcalc.timing.replica import Replica
+from kvcalc.timing.serving import (
+    Requests,
+    Steady,
+    alone_time,
+    beyond_capacity,
+    busy_prompt,
     carried_time,
     closed_loop_tpot,
+    first_token,
     largest_batch,
+    polling,
     prefills_seen,
     saturated_tokens_per_s,
     steady_state,
@@ -25,33 +34,90 @@ from kvcalc.timing.steady import (
 
 Make = Callable[..., Machine]
 LLAMA = load_model("llama-3-8b")
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 
 
-def test_one_client_waits_for_nobody(machine: Make) -> None:
-    on = machine()
-    found = steady_state(LLAMA, Layout(), on, concurrency=1, input_len=1000, output_len=200)
-    alone = kernel_sums(decode_step(LLAMA, batch=1, context=1100), on)
-    assert found.tpot_s.value == pytest.approx(step_time(alone, on.profile, 1))
+def replica(machine: Machine, name: str = "llama-3-8b", **settings: int) -> Replica:
+    return Replica(load_model(name), Layout(), machine, **settings)
 
 
-def test_throughput_is_what_latencies_leave(machine: Make) -> None:
-    layout = Layout(tensor_parallel_size=2, data_parallel_size=2)
-    found = steady_state(LLAMA, layout, machine(), concurrency=32, input_len=1000, output_len=200)
-    request = found.ttft_s.value + 199 * found.tpot_s.value
-    assert found.output_tokens_per_s == pytest.approx(2 * 32 * 200 / request)
-    assert found.output_tokens_per_s_per_gpu == pytest.approx(found.output_tokens_per_s / 4)
-    assert found.total_tokens_per_s == pytest.approx(found.output_tokens_per_s * 6)
+def tpot(found: Steady) -> float:
+    assert found.tpot is not None
+    return float(found.tpot.value)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_one_client_alone_is_one_client_alone(machine: Make, engine: str) -> None:
+    on = replica(machine(engine=engine))
+    asked = Requests(1000, 200)
+    found = steady_state(on, asked, 1)
+    assert found.ttft == pytest.approx(alone_time(on, asked), rel=1e-12) or found.ttft.value == found.ttft_alone.value
+    assert found.ttft.value == found.ttft_alone.value
+    # its own prompt is over before its second token
+    step = Pass(on, Step(decode=1, context=1100)).time_s
+    assert tpot(found) == pytest.approx(step, rel=1e-9)
 
 
 def test_more_clients_wait_longer_and_serve_more(machine: Make) -> None:
-    found = [
-        steady_state(LLAMA, Layout(), machine(), concurrency=clients, input_len=1000, output_len=1000)
-        for clients in (1, 4, 16, 64, 256)
-    ]
-    for fewer, more in pairwise(found):
-        assert more.tpot_s.value > fewer.tpot_s.value
-        assert more.ttft_s.value > fewer.ttft_s.value
-        assert more.output_tokens_per_s > fewer.output_tokens_per_s
+    asked = Requests(1000, 1000)
+    found = [steady_state(replica(machine()), asked, clients) for clients in (1, 4, 16, 64, 256)]
+    speeds = [clients * 1000 / one.whole_s(1000) for clients, one in zip((1, 4, 16, 64, 256), found, strict=True)]
+    for (fewer, slow), (more, fast) in pairwise(zip(found, speeds, strict=True)):
+        assert tpot(more) > tpot(fewer)
+        assert more.ttft.value > fewer.ttft.value
+        assert fast > slow
+
+
+@relaxed
+@given(
+    st.sampled_from(("llama-3-8b", "qwen3-30b-a3b", "deepseek-v3")), st.sampled_from(("vllm", "sglang", "trtllm")),
+    st.integers(1, 4096), st.integers(1, 20_000), st.integers(1, 2000),
+)  # fmt: skip
+def test_no_card_computes_more_than_its_peak(
+    machine: Make, name: str, engine: str, clients: int, input_len: int, output_len: int
+) -> None:
+    """Every token, in and out, costs 2 FLOPs for each parameter that works for it: 0.1 said 4.2 PFLOP/s of an H100."""
+    on = replica(machine("h200-sxm", engine), name)
+    found = steady_state(on, Requests(input_len, output_len), clients)
+    tokens_per_s = clients * (input_len + output_len) / found.whole_s(output_len)
+    format_name = max(t.format.compute for group in on.model.groups for t in group.tensors if t.matmul)
+    peak = max(arithmetic(on.machine.gpu, dtype)[1] for dtype in (format_name, "bf16"))
+    assert tokens_per_s * 2 * (active_parameters(on.model) - on.model.vocab * on.model.hidden) <= peak * 1.001
+
+
+def test_with_one_token_out_there_is_no_second_to_wait_for(machine: Make) -> None:
+    on, asked = replica(machine()), Requests(1000, 1)
+    found = steady_state(on, asked, 32)
+    assert found.tpot is None
+    # All prompts pass one after the other, and each client waits for all.
+    assert found.ttft.value >= 32 * busy_prompt(on, asked) * (1 - 1e-12)
+    assert found.whole_s(1) == found.ttft.value
+
+
+@given(st.floats(1, 5000), st.floats(1, 500), st.integers(1, 2000), st.floats(1e-3, 10), st.floats(1e-3, 1))
+def test_who_does_not_run_waits_for_a_place(
+    clients: float, running: float, output_len: int, ttft_s: float, tpot_s: float
+) -> None:
+    """Little's law: with a place always taken, throughput is that of those who run, and N clients share it."""
+    from kvcalc.timing.estimate import Estimate
+
+    time = lambda s: Estimate(s, s, s)  # noqa: E731
+    full = Steady(time(ttft_s), time(ttft_s), time(tpot_s), ttft_s)
+    asked = Requests(100, output_len)
+    found = beyond_capacity(full, asked, clients, running)
+    if clients <= running:
+        assert found == full
+    else:
+        assert clients / found.whole_s(output_len) == pytest.approx(running / full.whole_s(output_len))
+        assert found.tpot == full.tpot
+
+
+def test_a_measured_queue(machine: Make) -> None:
+    # Qwen3-32B on two H100, 4,096 in and 512 out, 128 clients of whom about 35 run: 33.5 s to the first token.
+    on = Replica(load_model("qwen3-32b"), Layout(tensor_parallel_size=2), machine("h100-sxm"))
+    asked = Requests(4096, 512)
+    found = beyond_capacity(steady_state(on, asked, 74), asked, 128, 74)
+    assert found.ttft.value > 10 * steady_state(on, asked, 74).ttft.value
 
 
 @given(st.floats(1, 4096), st.booleans(), st.booleans())
@@ -62,37 +128,48 @@ def test_no_request_sees_more_prompts_than_there_are(clients: float, ragged: boo
 
 
 def test_prompts_are_cheaper_together(machine: Make) -> None:
+    # Short prompts share a step, and so its reading of the weights.
     on = machine()
-    one = prefill_time(kernel_sums(prefill_step(LLAMA, tokens=128), on), on.profile)
-    many = prefill_time(kernel_sums(prefill_step(LLAMA, tokens=128, prompts=64), on), on.profile)
-    assert many < 64 * one
+    together = busy_prompt(replica(on), Requests(128, 1))
+    alone = busy_prompt(replica(on, budget=128), Requests(128, 1))
+    assert together < 0.6 * alone
 
 
 def test_chunks_ride_on_the_reading_of_weights(machine: Make) -> None:
     # A chunk adds less to a step than a whole prompt's share, but it takes a step for each chunk.
-    on = machine()
-    carried = [
-        carried_prefill(LLAMA, Layout(), on, batch=8, context=1000, input_len=8192, budget=budget)
-        for budget in (8192, 512)
-    ]
-    whole, chunked = (carried_time(one, on.profile) for one in carried)
-    step = step_time(kernel_sums(decode_step(LLAMA, batch=8, context=1000), on), on.profile, 8)
-    assert chunked < whole
+    asked = Requests(8192, 100)
+    whole, chunked = (carried_time(replica(machine(), budget=budget), asked, 8) for budget in (8192, 512))
+    step = Pass(replica(machine()), Step(decode=8, context=1000)).time_s
     assert chunked + 16 * step > whole + step
 
 
-def test_the_first_token_takes_the_prompts_kernels_and_launches(machine: Make) -> None:
-    on = machine()
-    short, long = (kernel_sums(prefill_step(LLAMA, tokens=tokens), on) for tokens in (128, 4096))
-    assert first_token_time(long, on.profile) > first_token_time(short, on.profile)
-    assert first_token_time(short, on.profile) > 32 * on.profile.first_token_layer_s
+def test_a_scheduler_that_looks_seldom_lets_requests_wait() -> None:
+    """Ten steps of 20 ms between two looks: 90 ms of waiting on average, and half the prompts that came meanwhile."""
+    asked = Requests(1000, 100, waves=1e12)
+    assert polling(1, asked, 64, (0.1, 0.02)) == 0
+    alone = polling(10, asked, 64, (0.0, 0.02))
+    assert alone == pytest.approx(4.5 * 0.02)
+    assert polling(10, asked, 64, (0.1, 0.02)) == pytest.approx(alone + 0.05 * 6.4)
+    assert polling(10, asked, 1, (0.1, 0.02)) == 0
 
 
 @given(st.floats(1e-4, 1), st.floats(1e-3, 10), st.floats(0, 500), st.integers(1, 5000))
 def test_others_prompts_slow_the_answer(step: float, carried: float, others: float, output_len: int) -> None:
-    found = closed_loop_tpot(step, carried, others, output_len)
+    found = closed_loop_tpot(step, carried, others, Requests(100, output_len))
     assert found >= step
     assert found - step == pytest.approx(others * carried / output_len)
+
+
+@given(st.integers(1, 2000), st.floats(1e-3, 2), st.floats(1e-3, 0.2), st.floats(1, 100))
+def test_the_first_wave_queues_behind_half_of_itself(
+    clients: int, prompt_s: float, step_s: float, waves: float
+) -> None:
+    profile = profile_for("vllm")
+    asked = Requests(1000, 500, waves=waves)
+    found = first_token(profile, asked, clients, (prompt_s, step_s, 2 * step_s))
+    alone = profile.front_end_s + prompt_s
+    assert alone <= found * (1 + 1e-12)
+    assert found >= alone + prompt_s * (clients - 1) / 2 / waves * (1 - 1e-9)
 
 
 def test_saturation_is_bound_by_steps_and_prompts() -> None:

@@ -13,6 +13,7 @@ from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.results.compare import CompareReport, CompareResult, CompareRow
 from kvcalc.results.data import data_of
+from kvcalc.results.size import FIT_ORDER, SizeResult
 from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked, flag_of
 from kvcalc.specs.deployment import Deployment
@@ -102,9 +103,18 @@ def _rows(
 def _rank(row: CompareRow) -> tuple[int, float, float]:
     """What fits first; then the cheapest per token; then the fastest."""
     if row.size is None:
-        return (2, 0.0, 0.0)
-    cost, speed = row.size.best_figures
-    return (0 if row.size.fits else 1, cost if cost is not None else float("inf"), -(speed or 0.0))
+        return (len(FIT_ORDER), 0.0, 0.0)
+    cost, speed = _cost(row.size), _speed(row.size)
+    return (FIT_ORDER.index(row.size.fit), cost if cost is not None else float("inf"), -(speed or 0.0))
+
+
+def _cost(size: SizeResult) -> float | None:
+    found = size.headline
+    return None if found is None or (usd := found.usd_per_million_output_tokens) is None else usd.value
+
+
+def _speed(size: SizeResult) -> float | None:
+    return None if size.headline is None else size.headline.output_tokens_per_s.value
 
 
 def _flat(row: CompareRow) -> dict[str, Any]:
@@ -121,8 +131,8 @@ def _summary(rows: Sequence[CompareRow]) -> Iterator[str]:
         return
     if len(rows) > len(good):
         yield f"{len(good)} of {len(rows)} fit."
-    yield from _best(timed, "cheaper per token", lambda s: s.best_figures[0], lowest=True)
-    yield from _best(timed, "faster in tokens/s", lambda s: s.best_figures[1], lowest=False)
+    yield from _best(timed, "cheaper per token", _cost, lowest=True)
+    yield from _best(timed, "faster in tokens/s", _speed, lowest=False)
     yield from _best(good, "roomier in tokens of cache", lambda s: s.kv_cache_size_tokens, lowest=False)
 
 

@@ -1,4 +1,7 @@
-"""`kvcalc curve`: throughput and cost against the speed that each user sees."""
+"""`kvcalc curve`: throughput and cost against the speed that each user sees.
+
+Along a curve varies the batch of a decode step or, where lengths are given, the number of clients of a server.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -9,58 +12,61 @@ from typing import Any
 from kvcalc.answers.assumptions import assumptions_of, price_warnings
 from kvcalc.answers.common_assumptions import Name, gathered
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.question import ask
-from kvcalc.answers.speed import Point, point_of, step_time_of
+from kvcalc.answers.load import running_at_once
+from kvcalc.answers.performance import Performance
+from kvcalc.answers.question import Question, ask
+from kvcalc.answers.verdict import verdict
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
-from kvcalc.formulas.step import throughput
-from kvcalc.results.base import Range
 from kvcalc.results.curve import CurvePoint, CurveReport, CurveResult, UnderTarget
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import flag_of
-from kvcalc.timing.steady import largest_batch
+from kvcalc.timing.serving import largest_batch
 
 MOST_POINTS = 20_000
 LARGEST_BATCH = 4096
+ALONG = ("batch", "concurrency")  # what varies along one curve, all others from curve to curve
 
 
 def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) -> CurveReport:
-    """One point for each GPU, tp, context and batch; without batches, powers of two up to what fits.
+    """One point for each GPU, tp, context and batch or concurrency; without these, powers of two up to what fits.
 
     Raises:
-        KvcalcError: no GPU, or too many points.
+        KvcalcError: no GPU, too many points, or a batch where clients vary.
     """
     if "gpu" not in swept:
         raise KvcalcError("no GPU given", hint="name one or several with --gpu; `kvcalc gpus` lists them")
-    along = {name: list(dict.fromkeys(values)) for name, values in swept.items()}
-    texts = along.pop("batch", [])
-    over = "context" if len(texts) == 1 and len(along.get("context", along.get("input_len", []))) > 1 else "batch"
-    if prod(map(len, along.values())) * (len(texts) or LARGEST_BATCH.bit_length()) > MOST_POINTS:
+    kept = {name: list(dict.fromkeys(values)) for name, values in swept.items()}
+    texts = {name: kept.pop(name, []) for name in ALONG}
+    if (
+        prod(map(len, kept.values())) * max(map(len, (*texts.values(), range(LARGEST_BATCH.bit_length()))))
+        > MOST_POINTS
+    ):
         raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
     assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
     points: list[CurvePoint] = []
     under: list[UnderTarget] = []
     warnings: dict[str, None] = {}
     load = cache(load_model)
-    for values in product(*along.values()):
-        one = {**flags, **dict(zip(along, values, strict=True))}
-        questions = [ask(model, {**one, "batch": text}, load=load) for text in texts] or [ask(model, one, load=load)]
-        deployed = Deployed(questions[0])
-        given = [q.workload.batch for q in questions if texts and q.workload.batch is not None]
-        points.extend(_points(deployed, given))
-        under.extend(_under_target(deployed))
-        at = deployed.operating_point()
+    for values in product(*kept.values()):
+        one = {**flags, **dict(zip(kept, values, strict=True))}
+        asked = [ask(model, {**one, **dict(zip(ALONG, pair, strict=True))}, load=load) for pair in _pairs(texts)]
+        found = Curve(asked)
+        points.extend(found.points())
+        under.extend(found.under_target())
+        deployed, at = found.deployed, found.speed.point
         name = {"gpu": deployed.gpu.name, "tp": deployed.deployment.tensor_parallel_size, "context": at.context}
-        assumptions.append((name, (*questions[0].assumptions, *assumptions_of(deployed), *at.assumptions)))
+        assumptions.append((name, (*asked[0].assumptions, *assumptions_of(deployed), *found.speed.assumptions)))
         warnings.update(dict.fromkeys((*at.warnings, *price_warnings(deployed))))
-    found = [one.batch for one in under if one.batch is not None]
+    served = deployed.lengths is not None
     return CurveReport(
         inputs={"model": deployed.model.name, **{flag_of(k)[2:]: v for k, v in {**flags, **swept}.items()}},
         result=CurveResult(
             model=deployed.model.name,
-            over=over,
+            over=_over(kept, texts, served),
             tpot_target_s=deployed.question.workload.tpot_s,
-            largest_batch_under_tpot=max(found, default=None),
+            largest_batch_under_tpot=None if served else max((one.batch or 0 for one in under), default=0) or None,
+            largest_concurrency_under_tpot=max((one.concurrency or 0 for one in under), default=0) or None,
             under_tpot=tuple(under),
             points=tuple(points),
         ),
@@ -70,44 +76,69 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
     )
 
 
-def _under_target(deployed: Deployed) -> Iterator[UnderTarget]:
-    """The largest batch that fits and whose step is at most the target: by the estimate, by the bound with `ideal`."""
-    target = deployed.question.workload.tpot_s
-    if target is None:
-        return
-    point = deployed.operating_point()
-    fits = deployed.max_batch(point.context)
-    most = LARGEST_BATCH if fits is None else min(fits, LARGEST_BATCH)
-    best = None
-    if most >= 1:
-        best = largest_batch(lambda batch: float(step_time_of(deployed, point.mean_context, batch)), target, most)
-    yield UnderTarget(
-        gpu=deployed.gpu.name, tp=deployed.deployment.tensor_parallel_size, context=point.context, batch=best
-    )
+def _pairs(texts: Mapping[str, list[Any]]) -> list[tuple[Any, Any]]:
+    """Every given batch and concurrency: (None, None) where neither is."""
+    return list(product(*(texts[name] or [None] for name in ALONG)))
 
 
-def _points(deployed: Deployed, given: list[int]) -> Iterator[CurvePoint]:
-    """One curve, all batches at once."""
-    import numpy as np
-
-    at = deployed.operating_point()
-    batches = list(dict.fromkeys(given)) or _powers(at.batch)
-    point = point_of(deployed, at.mean_context, np.array(batches, dtype=float))
-    largest = deployed.max_batch(at.context)
-    input_usd = _input_usd(deployed)
-    for i, batch in enumerate(batches):
-        fits = deployed.capacity is not None and (largest is None or batch <= largest)
-        yield _point(point, i, batch, at.context, fits, input_usd)
+def _over(kept: Mapping[str, list[Any]], texts: Mapping[str, list[Any]], served: bool) -> str:
+    """What varies along a curve: the batch or the clients, unless one of them is given and the context varies."""
+    name = "concurrency" if served else "batch"
+    several = len(kept.get("context", kept.get("input_len", []))) > 1
+    return "context" if len(texts[name]) == 1 and several else name
 
 
-def _input_usd(deployed: Deployed) -> float | None:
-    """None unless the length of a prompt is given, and with `--engine ideal`, which estimates no time."""
-    length = deployed.question.workload.input_len
-    if length is None or deployed.deployment.engine == "ideal":
-        return None
-    from kvcalc.answers.serving import usd_per_million_input_tokens
+class Curve:
+    """The questions of one curve: a deployment, at every batch or number of clients that was given."""
 
-    return usd_per_million_input_tokens(deployed, length)
+    def __init__(self, asked: list[Question]) -> None:
+        self.deployed = Deployed(asked[0])
+        self.speed = Performance(self.deployed)
+        self.served = self.deployed.lengths is not None
+        if self.served and asked[0].workload.batch is not None:
+            raise KvcalcError(
+                "with --isl and --osl the clients vary, not the batch of a step", hint="sweep --concurrency instead"
+            )
+        name = "concurrency" if self.served else "batch"
+        self.given = list(dict.fromkeys(n for one in asked if (n := getattr(one.workload, name)) is not None))
+
+    def points(self) -> Iterator[CurvePoint]:
+        for size in self.given or _powers(self._most()):
+            yield _point(self._at(size), self.deployed)
+
+    def _at(self, size: int) -> Performance:
+        if not self.served:
+            return Performance(self.deployed, batch=size)
+        found = Performance(self.deployed, concurrency=size)
+        # The step beside serving is of those that run.
+        running = found.clients.running if found.clients else size
+        return Performance(self.deployed, batch=running, concurrency=size)
+
+    def _most(self) -> int | None:
+        lengths = self.deployed.lengths
+        return self.speed.point.batch if lengths is None else running_at_once(self.deployed, *lengths)
+
+    def under_target(self) -> Iterator[UnderTarget]:
+        """The largest batch that fits, or number of clients that run at once, with at most the target a token."""
+        target = self.deployed.question.workload.tpot_s
+        if target is None:
+            return
+        point = self.speed.point
+        lengths = self.deployed.lengths
+        fits = running_at_once(self.deployed, *lengths) if lengths else self.deployed.max_batch(point.context)
+        most = LARGEST_BATCH if fits is None else min(fits, LARGEST_BATCH)
+        best = largest_batch(self._tpot, target, most) if most >= 1 else None
+        yield UnderTarget(
+            gpu=self.deployed.gpu.name,
+            tp=self.deployed.deployment.tensor_parallel_size,
+            context=point.context,
+            batch=None if self.served else best,
+            concurrency=best if self.served else None,
+        )
+
+    def _tpot(self, size: int) -> float:
+        found = self._at(size).headline
+        return 0.0 if found is None or found.tpot_s is None else found.tpot_s.value
 
 
 def _powers(most: int | None) -> list[int]:
@@ -117,35 +148,38 @@ def _powers(most: int | None) -> list[int]:
     return powers if powers[-1] == last else [*powers, last]
 
 
-def _point(point: Point, i: int, batch: int, context: int, fits: bool, input_usd: float | None) -> CurvePoint:
-    """The i-th element of a point of arrays."""
-
-    def at(value: Any) -> float:
-        return float(value[i]) if getattr(value, "ndim", 0) else float(value)
-
-    deployed, estimate = point.deployed, point.estimate_s
-    time = at(point.best_step_s)
-    speed = throughput(batch * deployed.deployment.data_parallel_size, time)
-    cost = point.usd_per_million_tokens(point.best_step_s)
+def _point(speed: Performance, deployed: Deployed) -> CurvePoint:
+    step, found, estimate = speed.step, speed.headline, speed.estimate
+    assert step is not None
+    assert found is not None
+    cost, tpot = found.usd_per_million_output_tokens, found.tpot_s
+    rate = found.output_tokens_per_s.value
+    fitting = verdict(deployed, speed.point)
+    holds = deployed.max_batch(speed.point.context)
+    fits: bool | None = fitting.fits
+    if speed.clients is None and deployed.capacity is not None and holds is not None and speed.point.batch is not None:
+        fits = False if speed.point.batch > holds else fits
     return CurvePoint(
         gpu=deployed.gpu.name,
         tp=deployed.deployment.tensor_parallel_size,
-        batch=batch,
-        context=context,
-        bytes=at(point.bytes),
-        flops=at(point.flops),
-        intensity_flop_per_byte=at(point.flops) / at(point.bytes),
-        memory_time_s=at(point.memory_time_s),
-        compute_time_s=at(point.compute_time_s),
-        bound_s=at(point.bound_s),
-        operator_bound_s=at(point.operator_bound_s),
-        estimate_s=None
-        if estimate is None
-        else Range(value=at(estimate.value), low=at(estimate.low), high=at(estimate.high)),
-        output_tokens_per_s=speed,
-        output_tokens_per_s_per_gpu=speed / deployed.deployment.gpus,
-        output_tokens_per_s_per_user=1 / time,
-        usd_per_million_output_tokens=None if cost is None else at(cost),
-        usd_per_million_input_tokens=input_usd,
+        batch=speed.point.batch or 0,
+        concurrency=None if speed.clients is None else speed.clients.concurrency,
+        context=speed.point.context,
+        bytes=float(step.bytes),
+        flops=float(step.flops),
+        intensity_flop_per_byte=float(step.flops / step.bytes),
+        memory_time_s=float(step.memory_time_s),
+        compute_time_s=float(step.compute_time_s),
+        bound_s=float(step.bound_s),
+        operator_bound_s=float(step.operator_bound_s),
+        estimate_s=None if estimate is None else estimate.step_time_s,
+        tpot_s=None if tpot is None else tpot.value,
+        output_tokens_per_s=rate,
+        output_tokens_per_s_per_gpu=rate / deployed.deployment.gpus,
+        output_tokens_per_s_per_user=None if tpot is None else 1 / tpot.value,
+        usd_per_million_output_tokens=None if cost is None else cost.value,
+        serving=speed.serving,
         fits=fits,
+        fit=fitting.fit if fits == fitting.fits else "does_not_fit",
+        reason=fitting.reason,
     )

@@ -8,6 +8,7 @@ from kvcalc.answers.diagnose.engine_words import in_engine_words
 from kvcalc.answers.diagnose.memory import measured_pool, other_weights
 from kvcalc.answers.diagnose.refusal import longest_that_fits, states_held
 from kvcalc.answers.diagnose.start import Logged
+from kvcalc.answers.performance import Performance
 from kvcalc.engines import cache_dtype, capacity, rules
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs.facts import LogFacts
@@ -35,7 +36,7 @@ def log_advice(
             found += _room(facts, specs)
         elif question is not None:
             deployed = Deployed(question)
-            calculated = advice(deployed, deployed.operating_point(), measured_pool=measured_pool(facts))
+            calculated = advice(Performance(deployed), measured_pool=measured_pool(facts))
             other = other_weights(facts, deployed.weight_bytes)
             found += [one for one in calculated if not (other and one.change.startswith(MOVE_WEIGHTS))]
         elif held is not None:

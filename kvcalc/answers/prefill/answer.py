@@ -4,9 +4,10 @@ from collections import defaultdict
 from typing import Annotated
 
 from kvcalc.answers.assumptions import assumptions_of
-from kvcalc.answers.deployed import Deployed, OperatingPoint
+from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
-from kvcalc.answers.passes import Pass, operators_of_pass, timed
+from kvcalc.answers.load import OperatingPoint, at_least_one
+from kvcalc.answers.performance import Performance
 from kvcalc.answers.prefill import cache as moving
 from kvcalc.answers.prefill.chunks import (
     Beside,
@@ -19,6 +20,7 @@ from kvcalc.answers.prefill.chunks import (
 )
 from kvcalc.answers.prefill.pools import Load, disaggregation
 from kvcalc.answers.question import Question, runs_beyond
+from kvcalc.answers.verdict import verdict
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import prefill as formulas
@@ -28,8 +30,10 @@ from kvcalc.results.prefill import Disaggregation, PrefillReport, PrefillResult,
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.constraints import Within
 from kvcalc.specs.deployment import Bytes, Tokens, number, size, tokens
-from kvcalc.timing.estimate import assumptions as timing_assumptions
-from kvcalc.timing.estimate import operator_times
+from kvcalc.timing.estimate import prompt_time
+from kvcalc.timing.passes import Pass
+from kvcalc.timing.serving import Requests
+from kvcalc.timing.serving import chunks as prompt_chunks
 from kvcalc.units import format_count
 
 USUAL_PROMPT = 2048
@@ -39,7 +43,6 @@ class PrefillSettings(Frozen):
     """What `prefill` takes beside the flags of every command."""
 
     chunk: Annotated[Tokens | None, tokens("--chunk")] = None
-    prefix_hit: Annotated[Tokens | None, tokens("--prefix-hit")] = None
     compute_efficiency: Annotated[float, Within(gt=0, le=1), number("--compute-efficiency")] = 1.0
     host_bandwidth: Annotated[Bytes | None, size("--host-bandwidth")] = None  # bytes/s, one way
 
@@ -48,25 +51,29 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
     """One prompt on this deployment, alone and beside the sequences of `--batch` and `--context`."""
     settings = settings or PrefillSettings()
     deployed = Deployed(question)
-    point = deployed.operating_point()
-    if point.batch is None:
-        raise KvcalcError("nothing fits, so nothing decodes beside the prompt", hint="give --batch all the same")
+    speed = Performance(deployed)
+    fitting = verdict(deployed, speed.point)
+    point, nothing_fits = at_least_one(speed.point)
+    batch = point.batch or 1
     prompt = question.workload.input_len or USUAL_PROMPT
-    hit = moving.usable_hit(deployed, prompt, settings.prefix_hit or 0)
+    hit = deployed.usable_hit(prompt)
     beside = Beside(
         prompt=prompt,
         start=hit,
-        batch=point.batch,
+        batch=batch,
         context=point.mean_context,
         compute_efficiency=settings.compute_efficiency,
+        front_end_s=deployed.front_end_s,
     )
-    alone = timed(deployed, Step(prompts=1, tokens=prompt - hit, start=hit), settings.compute_efficiency)
-    chunk = settings.chunk or _default_chunk(deployed, point.batch)
+    first = speed.alone(prompt)
+    alone = Pass(deployed.replica, first.prompt.step, settings.compute_efficiency)
+    alone_s = alone.bound_s if first.estimate is None else first.estimate.value
+    chunk = settings.chunk or _default_chunk(deployed, batch)
     decode = decode_pass(deployed, beside)
     spike = mixed_pass(deployed, beside, prompt - hit, hit)
     steps = chunk_steps(deployed, beside, chunk)
     free, free_figure = free_chunk(deployed, beside)
-    links, link_figures = moving.transfers(deployed, prompt, alone.time_s)
+    links, link_figures = moving.transfers(deployed, prompt, alone_s)
     swap, swap_figures = moving.preemption(deployed, prompt, settings.compute_efficiency, settings.host_bandwidth)
     target = question.workload.tpot_s
     result = PrefillResult(
@@ -74,8 +81,11 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
         gpu=deployed.gpu.title,
         gpus=deployed.deployment.gpus,
         engine=deployed.deployment.engine,
+        fits=fitting.fits,
+        fit=fitting.fit,
+        reason=fitting.reason,
         prompt_tokens=prompt,
-        batch=point.batch,
+        batch=batch,
         context=point.mean_context,
         chunk=chunk,
         flops=alone.flops,
@@ -84,29 +94,31 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
         compute_time_s=alone.compute_time_s,
         bound_s=alone.bound_s,
         operator_bound_s=alone.operator_bound_s,
-        estimate_s=alone.range,
-        ttft_terms=_terms(deployed, beside, alone),
+        estimate_s=first.estimate,
+        ttft_terms=_terms(deployed, beside, alone, alone_s),
         decode_step_s=decode.time_s,
         free_chunk_tokens=free,
         spike=Spike(step_time_s=spike.time_s, ratio=spike.time_s / decode.time_s),
         chunks=steps,
-        chunked_ttft_s=sum(one.step_time_s for one in steps),
-        by_chunk=choices(deployed, beside, chunk, alone.time_s),
+        chunked_ttft_s=beside.front_end_s + sum(one.step_time_s for one in steps),
+        by_chunk=choices(deployed, beside, chunk, alone_s),
         chunk_for_tpot=chunk_under(deployed, beside, target) if target else None,
-        prefix=moving.prefix_hit(deployed, prompt, settings.prefix_hit, point.context) if settings.prefix_hit else None,
+        prefix=moving.prefix_hit(deployed, prompt, point.context) if question.workload.prefix_hit else None,
         transfer=links,
-        disaggregation=_pools(deployed, beside, point, alone, links),
+        disaggregation=_pools(deployed, beside, point, alone_s, links),
         preemption=swap,
+        serving=speed.serving,
     )
     figures = (*_working(deployed, beside, alone), *([free_figure] if free_figure else []), *link_figures)
     return PrefillReport(
         inputs=_inputs(deployed, result, settings),
         result=result,
         figures=(*figures, *swap_figures),
-        assumptions=(*question.assumptions, *_unpriced(deployed), *point.assumptions, *_assumed(deployed, result)),
+        assumptions=(*question.assumptions, *nothing_fits, *_unpriced(deployed), *point.assumptions,
+                     *_assumed(deployed, result), *alone.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
-        warnings=(*point.warnings, *_too_long(deployed, prompt)),
-    )
+        warnings=(*speed.warnings, *_too_long(deployed, prompt)),
+    )  # fmt: skip
 
 
 def _default_chunk(deployed: Deployed, batch: int) -> int:
@@ -120,27 +132,30 @@ def _default_chunk(deployed: Deployed, batch: int) -> int:
     return budget - batch
 
 
-def _terms(deployed: Deployed, beside: Beside, alone: Pass) -> tuple[Term, ...]:
+def _terms(deployed: Deployed, beside: Beside, alone: Pass, alone_s: float) -> tuple[Term, ...]:
     """The parts of the time to the first token of a prompt that does not wait, the longest first."""
-    if deployed.deployment.engine == "ideal":
+    parts: dict[str, float] = defaultdict(float)
+    if deployed.replica.ideal:
         if alone.memory_time_s > alone.compute_time_s:
             return (Term(name="reading the weights", time_s=alone.memory_time_s, share=1.0),)
         attention = alone.compute_time_s * alone.attention_flops / alone.flops
-        parts = {"weights": alone.compute_time_s - attention, "attention": attention}
+        parts |= {"weights": alone.compute_time_s - attention, "attention": attention}
     else:
-        parts = defaultdict(float)
-        step = Step(prompts=1, tokens=beside.prompt - beside.start, start=beside.start)
-        profile = deployed.machine.profile
-        for one in operator_times(operators_of_pass(deployed, step), deployed.machine):
-            parts[one.operator.name] += profile.first_token_factor * one.time_s
-        parts["launches"] = max(0.0, alone.time_s - sum(parts.values()))
+        asked = Requests(input_len=beside.prompt, output_len=1, prefix_hit=beside.start)
+        for tokens, start in prompt_chunks(asked, deployed.replica.budget):
+            one = Pass(deployed.replica, Step(prompts=1, tokens=tokens, start=start))
+            factor = prompt_time(one.sums, deployed.replica.machine.profile) / sum(t.time_s for t in one.operator_times)
+            for time in one.operator_times:
+                parts[time.operator.name] += factor * time.time_s
+        parts["front end"] = beside.front_end_s
+        parts["launches"] = max(0.0, alone_s - sum(parts.values()))
     whole = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda pair: -pair[1])
     return tuple(Term(name=name, time_s=time, share=time / whole) for name, time in ordered if time > 0)
 
 
 def _pools(
-    deployed: Deployed, beside: Beside, point: OperatingPoint, alone: Pass, links: tuple[Transfer, ...]
+    deployed: Deployed, beside: Beside, point: OperatingPoint, alone_s: float, links: tuple[Transfer, ...]
 ) -> Disaggregation | None:
     """Against pools that the network joins, or where there is none the fastest link; None without an output length."""
     workload = deployed.question.workload
@@ -157,7 +172,7 @@ def _pools(
         max_batch=deployed.max_batch(point.context),
         tpot_s=workload.tpot_s,
     )
-    return disaggregation(deployed, load, alone.time_s, link)
+    return disaggregation(deployed, load, alone_s, link)
 
 
 def _working(deployed: Deployed, beside: Beside, alone: Pass) -> tuple[Figure, ...]:
@@ -194,6 +209,7 @@ def _inputs(deployed: Deployed, result: PrefillResult, settings: PrefillSettings
         "batch": result.batch,
         "context": result.context,
         "tpot_s": deployed.question.workload.tpot_s,
+        "prefix_hit": deployed.question.workload.prefix_hit,
         **data_of(settings),
         "chunk": result.chunk,
     }
@@ -207,10 +223,10 @@ def _assumed(deployed: Deployed, result: PrefillResult) -> tuple[Assumption, ...
     if beyond is not None:
         found.append(runs_beyond("input_len", result.prompt_tokens, beyond))
     found.append(Assumption(name="queue", value=0, why="the prompt starts at once; a queue comes on top"))
-    if deployed.deployment.engine == "ideal":
+    if deployed.replica.ideal:
         why = "recomputation counts the weights' FLOPs alone, and a swap no latency, as the lessons do"
         found.append(Assumption(name="preemption", value=None, why=why))
-    return (*found, *(() if deployed.deployment.engine == "ideal" else timing_assumptions(deployed.machine)))
+    return tuple(found)
 
 
 def _unpriced(deployed: Deployed) -> tuple[Assumption, ...]:

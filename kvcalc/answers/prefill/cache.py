@@ -8,7 +8,7 @@ from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
-from kvcalc.answers.passes import timed
+from kvcalc.answers.performance import Performance
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.work import Step
 from kvcalc.formulas.collectives import transfer_time
@@ -19,9 +19,11 @@ from kvcalc.results.prefill import Preemption, PrefixHit, SwapRow, Transfer
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.gpu import Link
 from kvcalc.specs.model import Attention, Recurrent
+from kvcalc.timing.operators.collective import LINK_SHARE, LINK_SHARE_SOURCE
+from kvcalc.timing.passes import Pass
+from kvcalc.timing.peaks import HOST_LINKS
 
 USUAL_BLOCKS = (1, 8, 16, 32, 64, 128, 256)
-HOST_LINKS = ("c2c", "pcie")
 
 
 @cache
@@ -32,22 +34,22 @@ def constants() -> dict[str, Any]:
 
 def link_share(deployed: Deployed) -> float:
     """Of a link's bandwidth, what a bulk copy reaches; the bound takes all of it."""
-    return 1.0 if deployed.deployment.engine == "ideal" else float(constants()["link"]["share"])
+    return 1.0 if deployed.replica.ideal else LINK_SHARE
 
 
 def assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
-    if deployed.deployment.engine == "ideal":
+    if deployed.replica.ideal:
         return ()
     copies = constants()
     return (
-        Assumption(name="link share", value=copies["link"]["share"], why=copies["link"]["source"]),
+        Assumption(name="link share", value=LINK_SHARE, why=LINK_SHARE_SOURCE),
         Assumption(name="seconds per copied block", value=copies["host"]["copy_s"], why=copies["host"]["source"]),
     )
 
 
 def sent_bytes(deployed: Deployed, tokens: int) -> float:
     """Cache of one sequence that one GPU of the replica holds and would send."""
-    stored = deployed.profile.stored(tokens)
+    stored = deployed.replica.cache.stored(tokens)
     return stored / (deployed.deployment.pipeline_parallel_size * deployed.deployment.decode_context_parallel_size)
 
 
@@ -76,13 +78,13 @@ def exposed(transfer_s: float, prefill_s: float, layers: int) -> float:
     return max(transfer_s / layers, transfer_s - prefill_s * (layers - 1) / layers)
 
 
-def prefix_hit(deployed: Deployed, prompt: int, asked: int, context: int) -> PrefixHit:
+def prefix_hit(deployed: Deployed, prompt: int, context: int) -> PrefixHit:
     """A hit shortens the prefill by the tokens that are there, and sequences that share them share their blocks."""
-    tokens = usable_hit(deployed, prompt, asked)
-    with_hit = timed(deployed, Step(prompts=1, tokens=prompt - tokens, start=tokens)).time_s
-    without = timed(deployed, Step(prompts=1, tokens=prompt)).time_s
+    tokens = deployed.usable_hit(prompt)
+    speed = Performance(deployed)
+    with_hit, without = speed.alone(prompt).time_s, speed.alone(prompt, hit=0).time_s
     return PrefixHit(
-        asked_tokens=asked,
+        asked_tokens=deployed.question.workload.prefix_hit or 0,
         tokens=tokens,
         time_s=float(with_hit),
         time_without_s=float(without),
@@ -90,12 +92,6 @@ def prefix_hit(deployed: Deployed, prompt: int, asked: int, context: int) -> Pre
         max_batch=_sharing(deployed, min(tokens, context), context),
         max_batch_without=deployed.max_batch(context),
     )
-
-
-def usable_hit(deployed: Deployed, prompt: int, asked: int) -> int:
-    """Whole blocks only, and the prompt's last token is always computed: its logits are wanted."""
-    block = deployed.capacity.block_size if deployed.capacity else None
-    return min(asked, prompt - 1) // (block or 1) * (block or 1)
 
 
 def _sharing(deployed: Deployed, shared: int, context: int) -> int | None:
@@ -108,7 +104,7 @@ def _sharing(deployed: Deployed, shared: int, context: int) -> int | None:
     fitting = []
     for pool in deployed.capacity.pools:
         once = sum(g.blocks(shared) - g.weight * g.fixed_blocks for g in pool.groups if _shareable(g.window, g.kind))
-        if deployed.deployment.engine == "ideal":
+        if deployed.replica.ideal:
             once = int(shared * sum(g.token_bytes for g in pool.groups if g.window is None))
         each = pool.blocks(context) - once
         room = pool.num_blocks - pool.unusable_blocks - once
@@ -132,23 +128,23 @@ def host_link(deployed: Deployed, bandwidth: float | None) -> Link | None:
 def preemption(
     deployed: Deployed, tokens: int, efficiency: float, bandwidth: float | None = None
 ) -> tuple[Preemption, tuple[Figure, ...]]:
-    """Swap against recomputation of a sequence of `tokens` tokens.
+    """Swap, out and in again, against recomputation of a sequence of `tokens` tokens.
 
     With `--engine ideal` both are the lessons': bytes over the link, and the weights' FLOPs alone.
     """
     moved, link = sent_bytes(deployed, tokens), host_link(deployed, bandwidth)
-    ideal = deployed.deployment.engine == "ideal"
+    ideal = deployed.replica.ideal
     figures: list[Figure] = []
     if ideal:
         parameters = total_parameters(deployed.model) / deployed.deployment.tensor_parallel_size
         figure = explain(recompute_time, name="recomputation", parameters=parameters, tokens=tokens,
-                         peak_flops=deployed.peak_flops, compute_efficiency=efficiency)  # fmt: skip
+                         peak_flops=deployed.replica.peak_flops, compute_efficiency=efficiency)  # fmt: skip
         figures.append(figure)
         recompute_s = figure.value or 0.0
     else:
-        recompute_s = float(timed(deployed, Step(prompts=1, tokens=tokens), efficiency).time_s)
+        recompute_s = float(Pass(deployed.replica, Step(prompts=1, tokens=tokens), efficiency).time_s)
     block = deployed.capacity.block_size if deployed.capacity else None
-    swap_s: float | None = None
+    one_way_s: float | None = None
     rows: tuple[SwapRow, ...] = ()
     if link is not None:
         reached = link.bandwidth_bytes_per_s * (1.0 if bandwidth else link_share(deployed))
@@ -157,15 +153,16 @@ def preemption(
         figure = explain(transfer_time, name="swap, one way", message_bytes=moved, bandwidth_bytes_per_s=reached,
                          latency_s=latency, messages=pieces)  # fmt: skip
         figures.append(figure)
-        swap_s = figure.value or 0.0
+        one_way_s = figure.value or 0.0
         rows = () if ideal else tuple(_row(deployed, tokens, size, moved, reached) for size in USUAL_BLOCKS)
     found = Preemption(
         tokens=tokens,
         bytes=moved,
         link=link.name if link else None,
-        swap_s=swap_s,
+        swap_one_way_s=one_way_s,
+        swap_s=None if one_way_s is None else 2 * one_way_s,
         recompute_s=recompute_s,
-        cheaper="recompute" if swap_s is None or recompute_s <= swap_s else "swap",
+        cheaper="recompute" if one_way_s is None or recompute_s <= 2 * one_way_s else "swap",
         block_size=block,
         by_block_size=rows,
     )
@@ -175,7 +172,7 @@ def preemption(
 def _row(deployed: Deployed, tokens: int, block: int, moved: float, bandwidth: float) -> SwapRow:
     copies = _copies(deployed, tokens, block)
     latency = float(constants()["host"]["copy_s"])
-    return SwapRow(block_size=block, copies=copies, swap_s=transfer_time(moved, bandwidth, latency, copies))
+    return SwapRow(block_size=block, copies=copies, swap_s=2 * transfer_time(moved, bandwidth, latency, copies))
 
 
 def _copies(deployed: Deployed, tokens: int, block: int | None) -> int:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
-from kvcalc.answers.passes import Pass, timed
 from kvcalc.counting.work import Step
 from kvcalc.formulas import prefill as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.prefill import Chunk, ChunkChoice, FreeChunk, TargetChunk
 from kvcalc.specs.base import Frozen
+from kvcalc.timing.passes import Pass
 
 SLOWDOWN = 0.1  # at the estimate every token costs a little; a step this much longer still passes as free
 NOTHING = 1e-3  # at the bound, of the step: less than a data sheet's rounding
@@ -25,17 +25,18 @@ class Beside(Frozen):
     batch: int
     context: int
     compute_efficiency: float = 1.0
+    front_end_s: float = 0.0  # once, before the first chunk
 
 
 def decode_pass(deployed: Deployed, beside: Beside) -> Pass:
     """The plain decode step of the sequences."""
-    return timed(deployed, Step(decode=beside.batch, context=beside.context), beside.compute_efficiency)
+    return Pass(deployed.replica, Step(decode=beside.batch, context=beside.context), beside.compute_efficiency)
 
 
 def mixed_pass(deployed: Deployed, beside: Beside, tokens: int, start: int) -> Pass:
     """The step that decodes and carries `tokens` tokens of the prompt after `start` of them."""
     step = Step(decode=beside.batch, context=beside.context, prompts=1, tokens=tokens, start=start)
-    return timed(deployed, step, beside.compute_efficiency)
+    return Pass(deployed.replica, step, beside.compute_efficiency)
 
 
 def chunk_steps(deployed: Deployed, beside: Beside, chunk: int) -> tuple[Chunk, ...]:
@@ -46,7 +47,7 @@ def chunk_steps(deployed: Deployed, beside: Beside, chunk: int) -> tuple[Chunk, 
     starts = np.array([beside.start + done for done, _ in steps], dtype=float)
     sizes = np.array([tokens for _, tokens in steps], dtype=float)
     step = Step(decode=beside.batch, context=beside.context, prompts=1, tokens=sizes, start=starts)
-    times = timed(deployed, step, beside.compute_efficiency).time_s
+    times = Pass(deployed.replica, step, beside.compute_efficiency).time_s
     return tuple(
         Chunk(start=beside.start + done, tokens=tokens, step_time_s=float(time))
         for (done, tokens), time in zip(steps, times, strict=True)
@@ -62,8 +63,8 @@ def choice(deployed: Deployed, beside: Beside, chunk: int, decode_s: float, alon
         mean_step_s=sum(times) / len(times),
         worst_step_s=max(times),
         worst_ratio=max(times) / decode_s,
-        ttft_s=sum(times),
-        waits_s=sum(times) - alone_s,
+        ttft_s=beside.front_end_s + sum(times),
+        waits_s=beside.front_end_s + sum(times) - alone_s,
     )
 
 
@@ -87,7 +88,7 @@ def chunk_under(deployed: Deployed, beside: Beside, tpot_s: float) -> TargetChun
     if found is None:
         return TargetChunk(tpot_s=tpot_s, chunk=None, worst_step_s=None, ttft_s=None)
     times = [one.step_time_s for one in chunk_steps(deployed, beside, found)]
-    return TargetChunk(tpot_s=tpot_s, chunk=found, worst_step_s=max(times), ttft_s=sum(times))
+    return TargetChunk(tpot_s=tpot_s, chunk=found, worst_step_s=max(times), ttft_s=beside.front_end_s + sum(times))
 
 
 def free_chunk(deployed: Deployed, beside: Beside) -> tuple[FreeChunk, Figure | None]:
@@ -97,12 +98,12 @@ def free_chunk(deployed: Deployed, beside: Beside) -> tuple[FreeChunk, Figure | 
     that the decoding rows leave alone, so the bound is asked, not the formula.
     """
     decode = decode_pass(deployed, beside)
-    if deployed.deployment.engine == "ideal":
+    if deployed.replica.ideal:
         figure = explain(
             formulas.free_chunk_tokens,
             name="free chunk",
             memory_time_s=decode.memory_time_s,
-            peak_flops=deployed.peak_flops,
+            peak_flops=deployed.replica.peak_flops,
             parameters=(decode.flops - decode.attention_flops) / (2 * beside.batch),
             batch=beside.batch,
             compute_efficiency=beside.compute_efficiency,

@@ -10,14 +10,15 @@ from functools import partial
 from typing import Literal
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.passes import busy_prompt, timed
+from kvcalc.answers.performance import Performance
 from kvcalc.counting.work import Step
-from kvcalc.results.prefill import Disaggregation, Serving, Transfer
+from kvcalc.results.prefill import Disaggregation, PoolServing, Transfer
 from kvcalc.specs.base import Frozen
-from kvcalc.timing.steady import largest_batch
+from kvcalc.timing.passes import Pass
+from kvcalc.timing.serving import largest_batch
 
 WORTH_IT = 0.05  # a gain below this is within the estimates' error, and one pool is simpler
-MOST_REPLICAS = 8  # in the small whole numbers that stand for a balance
+MOST_REPLICAS = 8  # on both sides, in the small whole numbers that stand for a balance near one
 
 
 class Load(Frozen):
@@ -59,12 +60,12 @@ def disaggregation(deployed: Deployed, load: Load, prefill_s: float, link: Trans
 
 
 def _decode_time(deployed: Deployed, load: Load, batch: int) -> float:
-    return float(timed(deployed, Step(decode=batch, context=load.context)).time_s)
+    return float(Pass(deployed.replica, Step(decode=batch, context=load.context)).time_s)
 
 
 def _prompt_time(deployed: Deployed, load: Load) -> float:
-    """What a prompt costs the prefill pool, which always has the next one."""
-    return float(busy_prompt(deployed, Step(prompts=1, tokens=load.prompt - load.hit, start=load.hit)))
+    """What a prompt keeps a GPU of the prefill pool: its first token's time without the front end."""
+    return Performance(deployed).alone(load.prompt).time_s - deployed.front_end_s
 
 
 def _carried(load: Load, batch: int) -> float:
@@ -78,7 +79,7 @@ def _mixed_time(deployed: Deployed, load: Load, batch: int) -> float:
     tokens = min(carried, whole)
     start = load.hit + (whole - tokens) / 2
     step = Step(decode=batch, context=load.context, prompts=carried / tokens, tokens=tokens, start=start)
-    return float(timed(deployed, step).time_s)
+    return float(Pass(deployed.replica, step).time_s)
 
 
 def _batch(time_of: partial[float], load: Load) -> int | None:
@@ -89,10 +90,12 @@ def _batch(time_of: partial[float], load: Load) -> int | None:
     return largest_batch(time_of, load.tpot_s, load.max_batch) if load.max_batch else None
 
 
-def _apart(deployed: Deployed, load: Load, batch: int, decode_s: float, prefill_s: float, link: Transfer) -> Serving:
+def _apart(
+    deployed: Deployed, load: Load, batch: int, decode_s: float, prefill_s: float, link: Transfer
+) -> PoolServing:
     """Per GPU of both pools together, in balance."""
     seconds = _prompt_time(deployed, load) + load.output_len * decode_s / batch
-    return Serving(
+    return PoolServing(
         batch=batch,
         tpot_s=decode_s,
         ttft_s=prefill_s + link.exposed_s,
@@ -100,10 +103,10 @@ def _apart(deployed: Deployed, load: Load, batch: int, decode_s: float, prefill_
     )
 
 
-def _together(deployed: Deployed, load: Load, batch: int, step_s: float) -> Serving:
+def _together(deployed: Deployed, load: Load, batch: int, step_s: float) -> PoolServing:
     """Each step the same: its share of the prompts, and so many requests finished."""
     requests = _carried(load, batch) / (load.prompt - load.hit)
-    return Serving(
+    return PoolServing(
         batch=batch,
         tpot_s=step_s,
         ttft_s=max(1.0, 1 / requests) * step_s,
@@ -117,13 +120,21 @@ def _gpus(deployed: Deployed) -> int:
 
 
 def _small(balance: float) -> Fraction:
-    """The fraction of small whole numbers nearest to a ratio; at least one replica on each side."""
+    """The fraction of small whole numbers nearest to a ratio; at least one replica on each side.
+
+    >>> _small(0.5), _small(40.2), _small(0.011)
+    (Fraction(1, 2), Fraction(40, 1), Fraction(1, 91))
+    """
+    if balance >= MOST_REPLICAS:
+        return Fraction(round(balance))
+    if balance <= 1 / MOST_REPLICAS:
+        return Fraction(1, round(1 / balance))
     options = [Fraction(p, d) for p in range(1, MOST_REPLICAS + 1) for d in range(1, MOST_REPLICAS + 1)]
     return min(options, key=lambda one: (abs(float(one) / balance - 1), one.numerator + one.denominator))
 
 
 def _verdict(
-    together: Serving | None, apart: Serving | None, load: Load
+    together: PoolServing | None, apart: PoolServing | None, load: Load
 ) -> tuple[Literal["chunked", "disaggregated", "neither"], str]:
     if together is None and apart is None:
         return "neither", "no batch meets the target"

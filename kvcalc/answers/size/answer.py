@@ -2,11 +2,12 @@
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.assumptions import assumptions_of, price_warnings
-from kvcalc.answers.deployed import Deployed, OperatingPoint
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import require_within
 from kvcalc.answers.paging import paging_of
+from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question
-from kvcalc.answers.speed import Point, point_of
-from kvcalc.answers.verdict import unfit_reason
+from kvcalc.answers.verdict import verdict
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory.budget import ByteRange
@@ -16,7 +17,6 @@ from kvcalc.results.size import (
     ContextRow,
     IdealCapacity,
     MemoryTerm,
-    Serving,
     SizeReport,
     SizeResult,
 )
@@ -40,17 +40,20 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         KvcalcError: the model does not divide by the layout, or the engine has no rule for it.
     """
     deployed = Deployed(question)
-    point = deployed.operating_point(strict)
-    speed = point_of(deployed, point.mean_context, point.batch) if point.batch else None
-    unfit = unfit_reason(deployed, point)
+    speed = Performance(deployed)
+    point = speed.point
+    if strict:
+        require_within(deployed, point)
+    found = verdict(deployed, point)
     result = SizeResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,
         gpus=deployed.deployment.gpus,
         engine=deployed.deployment.engine,
         engine_version=deployed.budget.engine_version,
-        fits=unfit is None,
-        reason=unfit,
+        fits=found.fits,
+        fit=found.fit,
+        reason=found.reason,
         context=point.context,
         mean_context=point.mean_context,
         batch=point.batch,
@@ -68,49 +71,38 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         estimated_max_model_len=_longest(deployed),
         max_batch=deployed.max_batch(point.context),
         memory=_memory(deployed),
-        bound=speed.bound() if speed else None,
-        estimate=speed.estimate() if speed else None,
+        bound=speed.bound,
+        estimate=speed.estimate,
         price=deployed.price,
         usd_per_hour=deployed.bill.usd_per_hour,
         gpus_billed=deployed.bill.gpus,
-        serving=_serving(deployed, point) if point.batch else None,
+        serving=speed.serving,
         by_context=_by_context(deployed),
         ideal=_ideal(deployed, point.context),
         paging=paging_of(deployed, point) if with_advice else None,
-        advice=advice(deployed, point) if with_advice else (),
+        advice=advice(speed) if with_advice else (),
     )
     return SizeReport(
         inputs=_inputs(deployed, point.context, point.batch),
         result=result,
-        figures=_working(deployed, point, speed) if with_working else (),
+        figures=_working(speed) if with_working else (),
         assumptions=_once(
             (
                 *question.assumptions,
                 *assumptions_of(deployed),
-                *point.assumptions,
-                *(speed.assumptions if speed else ()),
+                *speed.assumptions,
             )
         ),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
-        warnings=(*point.warnings, *deployed.budget.warnings, *price_warnings(deployed)),
+        warnings=(*speed.warnings, *deployed.budget.warnings, *price_warnings(deployed)),
     )
 
 
-def _working(deployed: Deployed, point: OperatingPoint, speed: Point | None) -> tuple[Figure, ...]:
+def _working(speed: Performance) -> tuple[Figure, ...]:
     from kvcalc.answers.size.working import size_working
     from kvcalc.answers.working import working
 
-    return (*size_working(deployed, point.context), *(working(speed) if speed else ()))
-
-
-def _serving(deployed: Deployed, point: OperatingPoint) -> Serving | None:
-    """The steady state; None unless the lengths of a request are given, and with `--engine ideal`."""
-    asked = deployed.question.workload
-    if asked.input_len is None or asked.output_len is None or deployed.deployment.engine == "ideal":
-        return None
-    from kvcalc.answers.serving import serving_of
-
-    return serving_of(deployed, deployed.concurrency(point), asked.input_len, asked.output_len)
+    return (*size_working(speed.deployed, speed.point.context), *working(speed))
 
 
 def _longest(deployed: Deployed) -> int | None:
@@ -186,7 +178,7 @@ def _by_context(deployed: Deployed) -> tuple[ContextRow, ...]:
 
 def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:
     """The same pool without the engine's rounding, and the difference in words."""
-    if deployed.capacity is None or deployed.deployment.engine == "ideal":
+    if deployed.capacity is None or deployed.replica.ideal:
         return None
     # The engine may store another type than the file: whisper's float32 as 16 bits.
     plain = replace(deployed.deployment, engine="ideal", kv_cache_dtype=deployed.cache_dtype)

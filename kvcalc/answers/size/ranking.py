@@ -5,8 +5,9 @@ from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import gpu_names, load_gpu, offered_gpus
 from kvcalc.catalog.prices import price_of
 from kvcalc.errors import KvcalcError
+from kvcalc.results.base import Range
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
-from kvcalc.results.size import SizeReport, SizeResult
+from kvcalc.results.size import FIT_ORDER, SizeReport, SizeResult
 from kvcalc.specs.gpu import GpuSpec
 
 SERVED_SINCE = 2020  # the newest engines have dropped the server cards before (Volta and older)
@@ -49,25 +50,31 @@ def _is_of_today(gpu: GpuSpec) -> bool:
 
 
 def _ranked(name: str, title: str, memory_bytes: int, result: SizeResult) -> RankedGpu:
-    bound = result.bound
-    cost, speed = result.best_figures
+    bound, found = result.bound, result.headline
+    cost = None if found is None else found.usd_per_million_output_tokens
     return RankedGpu(
         gpu=name,
         title=title,
         fits=result.fits,
+        fit=result.fit,
         reason=result.reason,
         memory_bytes=memory_bytes,
         max_batch=result.max_batch,
         kv_cache_size_tokens=result.kv_cache_size_tokens,
         bound_step_time_s=bound.step_time_s if bound else None,
-        step_time_s=result.best_step_s,
-        output_tokens_per_s=speed,
-        usd_per_million_output_tokens=cost,
+        ttft_s=None if found is None else _value(found.ttft_s),
+        tpot_s=None if found is None else _value(found.tpot_s),
+        output_tokens_per_s=None if found is None else found.output_tokens_per_s.value,
+        usd_per_million_output_tokens=_value(cost),
     )
 
 
-def _order(row: RankedGpu) -> tuple[bool, bool, float, float, int]:
+def _value(one: Range | None) -> float | None:
+    return None if one is None else one.value
+
+
+def _order(row: RankedGpu) -> tuple[int, bool, float, float, int]:
     """Of what does not fit, the largest first, for it came nearest; what is not predicted last."""
     cost = row.usd_per_million_output_tokens
     speed, size = -(row.output_tokens_per_s or 0), -row.memory_bytes
-    return (not row.fits, row.max_batch is None, float("inf") if cost is None else cost, speed, size)
+    return (FIT_ORDER.index(row.fit), row.max_batch is None, float("inf") if cost is None else cost, speed, size)

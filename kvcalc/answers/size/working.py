@@ -13,7 +13,7 @@ from kvcalc.units import format_count
 
 def size_working(deployed: Deployed, context: int) -> tuple[Figure, ...]:
     """Figures whose formula is the engine's rule; where an engine rounds otherwise, the figure is left out."""
-    held = _ideal if deployed.deployment.engine == "ideal" else _blocks
+    held = _ideal if deployed.replica.ideal else _blocks
     return (*_pool(deployed), *held(deployed, context))
 
 

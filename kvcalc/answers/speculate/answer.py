@@ -5,22 +5,22 @@ from typing import Annotated
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
+from kvcalc.answers.performance import Performance, usd_per_million
 from kvcalc.answers.question import Question
 from kvcalc.answers.speculate.acceptance import Acceptance, break_even, from_files, from_lengths, from_rates
 from kvcalc.answers.speculate.drafter import Drafter, Tree, drafter, usual_acceptance
 from kvcalc.answers.speculate.memory import as_served, deploy_draft, draft_memory
 from kvcalc.answers.speculate.rounds import Rounds
+from kvcalc.answers.verdict import Verdict, verdict
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import speculative as formulas
-from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
 from kvcalc.results.data import data_of
-from kvcalc.results.speculate import AtCapacity, BatchRow, GammaRow, SpeculateReport, SpeculateResult
+from kvcalc.results.speculate import AtCapacity, BatchRow, DraftMemory, GammaRow, SpeculateReport, SpeculateResult
 from kvcalc.specs.base import Assumption, Frozen, replace
 from kvcalc.specs.constraints import Checked, FromText, Within
 from kvcalc.specs.deployment import count, number
-from kvcalc.timing.estimate import assumptions as timing_assumptions
-from kvcalc.units import parse_count, parse_number
+from kvcalc.units import format_count, parse_count, parse_number
 
 SHOWN_GAMMAS = 8
 LARGEST_BATCH = 2**16
@@ -62,7 +62,8 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
     settings = settings or SpeculateSettings()
     plain = replace(question.deployment, num_speculative_tokens=0)
     target = Deployed(question._replace(deployment=plain))
-    point = target.operating_point()
+    plain_speed = Performance(target)
+    point = plain_speed.point
     batch, context = question.workload.batch or 1, point.mean_context
     found, assumed = _drafter(target, settings)
     draft, placed = deploy_draft(target, found)
@@ -75,7 +76,7 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
             hint="give a value for each position, or one with --decay",
         )
     best = rounds.best(batch)
-    result = _result(rounds, batch, best if gamma is None else gamma, best, point.context)
+    result = _result(rounds, batch, best if gamma is None else gamma, best, plain_speed)
     return SpeculateReport(
         inputs={
             "model": target.model.name,
@@ -97,14 +98,14 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
             *assumed,
             *placed,
             *usual,
-            *(() if target.deployment.engine == "ideal" else timing_assumptions(target.machine)),
+            *(() if plain_speed.step is None else plain_speed.step.assumptions),
         ),
         sources=(
             *target.model.sources,
             *(found.model.sources if found.kind == "model" and found.model else ()),
             *target.gpu.sources.values(),
         ),
-        warnings=point.warnings,
+        warnings=plain_speed.warnings,
     )
 
 
@@ -161,11 +162,13 @@ def _lengths(settings: SpeculateSettings, gamma: int | None) -> dict[int, float]
     return found
 
 
-def _result(rounds: Rounds, batch: int, gamma: int, best: int, context: int) -> SpeculateResult:
+def _result(rounds: Rounds, batch: int, gamma: int, best: int, plain: Performance) -> SpeculateResult:
     target, acceptance = rounds.target, rounds.acceptance
+    context = plain.point.context
     at = rounds.at(batch, gamma)
     replicas = target.deployment.data_parallel_size
     memory = draft_memory(target, rounds.draft, rounds.drafter, context, gamma)
+    fitting = _verdict(plain, memory, batch)
     last = max(SHOWN_GAMMAS, gamma, best)
     speed, plain_speed = replicas * batch / at.tpot_s, replicas * batch / at.plain_s
     return SpeculateResult(
@@ -173,6 +176,9 @@ def _result(rounds: Rounds, batch: int, gamma: int, best: int, context: int) -> 
         gpu=target.gpu.title,
         gpus=target.deployment.gpus,
         engine=target.deployment.engine,
+        fits=fitting.fits,
+        fit=fitting.fit,
+        reason=fitting.reason,
         draft=rounds.drafter.name,
         batch=batch,
         context=rounds.context,
@@ -191,23 +197,26 @@ def _result(rounds: Rounds, batch: int, gamma: int, best: int, context: int) -> 
         engine_s=at.engine_s,
         tpot_s=at.tpot_s,
         output_tokens_per_s=speed,
-        usd_per_million_output_tokens=_usd(target, speed),
+        usd_per_million_output_tokens=usd_per_million(target, speed),
         plain_output_tokens_per_s=plain_speed,
-        plain_usd_per_million_output_tokens=_usd(target, plain_speed),
+        plain_usd_per_million_output_tokens=usd_per_million(target, plain_speed),
         by_gamma=tuple(_gamma_row(rounds, batch, n) for n in range(1, min(last, rounds.longest) + 1)),
         by_batch=_by_batch(rounds, gamma, batch, memory.max_batch),
         stops_paying_at_batch=_stops(rounds, gamma),
         pays_from_acceptance=_pays_from(rounds, batch, gamma),
         memory=memory,
         at_capacity=_at_capacity(rounds, gamma, memory.max_batch, memory.max_batch_without),
+        serving=plain.serving,
     )
 
 
-def _usd(target: Deployed, tokens_per_s: float) -> float | None:
-    price = target.price
-    if price is None:
-        return None
-    return usd_per_million_tokens(price.median_usd_per_hour, target.bill.gpus, tokens_per_s)
+def _verdict(plain: Performance, memory: DraftMemory, batch: int) -> Verdict:
+    """The target's, and whether the batch has its cache beside the draft."""
+    found = verdict(plain.deployed, plain.point)
+    if found.fits is False or memory.max_batch is None or memory.max_batch >= batch:
+        return found
+    many = f"{format_count(memory.max_batch)} sequences of {format_count(plain.point.context)}"
+    return Verdict("does_not_fit", f"{many} fit beside the draft, {format_count(batch)} asked")
 
 
 def _gamma_row(rounds: Rounds, batch: int, gamma: int) -> GammaRow:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.passes import engine_share, kernel_time
 from kvcalc.answers.speculate.acceptance import Acceptance
 from kvcalc.answers.speculate.drafter import Drafter
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
 from kvcalc.specs.base import Frozen, field_names
-from kvcalc.timing.profile import version_key
+from kvcalc.timing.engine_profiles import version_key
+from kvcalc.timing.passes import Pass, engine_share
 
 
 class Overheads(Frozen):
@@ -99,15 +99,15 @@ class Rounds:
         return min(self.acceptance.longest, len(widths) or self.acceptance.longest)
 
     def plain_s(self, batch: Quantity) -> Quantity:
-        step = Step(decode=batch, context=self.context)
-        return kernel_time(self.target, step) + engine_share(self.target, batch)
+        return Pass(self.target.replica, Step(decode=batch, context=self.context)).time_s
 
     def verify_s(self, batch: Quantity, rows_each: Quantity) -> Quantity:
         if self.overheads.copies_rows:
             step = Step(decode=batch * rows_each, context=self.context)
         else:
             step = Step(decode=batch, context=self.context, rows_each=rows_each)
-        return kernel_time(self.target, step) + engine_share(self.target, batch)
+        found = Pass(self.target.replica, step)
+        return found.kernels_s + engine_share(self.target.replica, batch)
 
     def draft_pass_s(self, batch: Quantity, gamma: int = 1) -> Quantity:
         """One pass of the draft over the rows that a level brings."""
@@ -118,7 +118,8 @@ class Rounds:
         step = Step(decode=batch, context=self.context, rows_each=self.drafter.rows_each(gamma))
         telling = self.overheads.rank_pass_s if self.target.deployment.tensor_parallel_size > 1 else 0.0
         host = self.overheads.draft_pass_s + self.overheads.draft_sequence_s * batch + telling
-        return kernel_time(self.draft, step) + host
+        replica = self.draft.replica
+        return Pass(replica, step).kernels_s + replica.layer_launch_s + host
 
     def at(self, batch: Quantity, gamma: int) -> Round:
         """A round of `gamma` drafted levels."""

@@ -1,38 +1,41 @@
 """`kvcalc step`: one decode step taken apart."""
 
 from kvcalc.answers.assumptions import time_assumptions
-from kvcalc.answers.deployed import Deployed, OperatingPoint
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import at_least_one
 from kvcalc.answers.paging import paging_of
+from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question
-from kvcalc.answers.speed import Point, operators_of, point_of, range_of
 from kvcalc.answers.step.rows import intensity, operator_rows, sums, with_shares
-from kvcalc.answers.verdict import unfit_reason
+from kvcalc.answers.verdict import verdict
 from kvcalc.answers.working import peak_of, working
-from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul
 from kvcalc.results.data import data_of
 from kvcalc.results.step import MatmulThreshold, OperatorRow, StepReport, StepResult
 from kvcalc.specs.model import ModelSpec, Tensor
+from kvcalc.timing.passes import Pass
 
 
 def step(question: Question, with_working: bool = True) -> StepReport:
-    """Bytes, FLOPs, intensity and times of one step on one GPU; `with_working`: and the figures behind `--explain`.
-
-    Raises:
-        KvcalcError: no batch was given, and none fits.
-    """
+    """Bytes, FLOPs, intensity and times of one step on one GPU; `with_working`: and the figures behind `--explain`."""
     deployed = Deployed(question)
-    point = deployed.operating_point()
-    if point.batch is None:
-        raise KvcalcError("nothing fits, so there is no step", hint="give --batch to take a step apart all the same")
-    at = point_of(deployed, point.mean_context, point.batch)
+    found = verdict(deployed, Performance(deployed).point)
+    point, assumed = at_least_one(Performance(deployed).point)
+    speed = Performance(deployed, batch=point.batch)
+    at, bound = speed.step, speed.bound
+    assert at is not None
+    assert bound is not None
     ridge = matmul.ridge_point(peak_of(at), deployed.gpu.memory_bandwidth_bytes_per_s)
     result = StepResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,
         gpus=deployed.deployment.gpus,
-        batch=at.batch,
-        context=at.context,
+        stages=deployed.deployment.pipeline_parallel_size,
+        fits=found.fits,
+        fit=found.fit,
+        reason=found.reason,
+        batch=point.batch or 1,
+        context=point.mean_context,
         bytes=at.bytes,
         weight_bytes=at.weight_bytes,
         cache_bytes=at.cache_bytes,
@@ -45,10 +48,11 @@ def step(question: Question, with_working: bool = True) -> StepReport:
         bound_s=at.bound_s,
         limit=at.limit,
         operator_bound_s=at.operator_bound_s,
-        estimate_s=range_of(at.estimate_s) if at.estimate_s else None,
-        output_tokens_per_s=at.bound().output_tokens_per_s,
+        estimate_s=None if speed.estimate is None else speed.estimate.step_time_s,
+        output_tokens_per_s=bound.output_tokens_per_s,
         operators=_operators(deployed, at),
         matmul_thresholds=thresholds(deployed.model, ridge),
+        serving=speed.serving,
         paging=paging_of(deployed, point),
     )
     return StepReport(
@@ -57,33 +61,25 @@ def step(question: Question, with_working: bool = True) -> StepReport:
             "gpu": deployed.gpu.name,
             **data_of(deployed.deployment),
             "kv_cache_dtype": deployed.cache_dtype,
-            "batch": at.batch,
-            "context": at.context,
+            "batch": result.batch,
+            "context": result.context,
         },
         result=result,
-        figures=(*working(at), *sums(result.operators)) if with_working else (),
-        assumptions=(*question.assumptions, *point.assumptions, *time_assumptions(deployed), *at.assumptions),
+        figures=(*working(speed), *sums(result.operators)) if with_working else (),
+        assumptions=(*question.assumptions, *assumed, *time_assumptions(deployed), *speed.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
-        warnings=(*point.warnings, *_unfit(deployed, point)),
+        warnings=speed.warnings,
     )
 
 
-def _unfit(deployed: Deployed, point: OperatingPoint) -> tuple[str, ...]:
-    """A step is taken apart whether or not it could run."""
-    reason = None if deployed.pool_bytes is None else unfit_reason(deployed, point)
-    return () if reason is None else (f"this does not fit: {reason}",)
-
-
-def _operators(deployed: Deployed, at: Point) -> tuple[OperatorRow, ...]:
+def _operators(deployed: Deployed, at: Pass) -> tuple[OperatorRow, ...]:
     """Every operator; last, for a real engine, what the engine itself adds."""
-    operators = operators_of(deployed, at.context, at.batch)
-    found = at.estimate_s
-    if found is None:
-        return with_shares(operator_rows(deployed, operators, None))
+    if at.replica.ideal:
+        return with_shares(operator_rows(deployed, at.operators, None))
     engine = OperatorRow(
-        name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(found.engine_s)
+        name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(at.engine_s)
     )
-    return with_shares((*operator_rows(deployed, operators, found.operators), engine))
+    return with_shares((*operator_rows(deployed, at.operators, at.operator_times), engine))
 
 
 def thresholds(model: ModelSpec, ridge: float) -> tuple[MatmulThreshold, ...]:

@@ -5,22 +5,21 @@ steps, unless `--context` says that the step attends over earlier ones. So the s
 batch 1 where its tokens exceed B* of its matmuls, which narrow matmuls never are.
 """
 
-from dataclasses import replace
-
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
-from kvcalc.answers.passes import Pass, operators_of_pass, timed
+from kvcalc.answers.load import OperatingPoint
+from kvcalc.answers.performance import range_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.step.answer import thresholds
 from kvcalc.answers.step.rows import intensity, operator_rows, with_shares
-from kvcalc.counting.work import Operator, Step
+from kvcalc.answers.verdict import verdict
+from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import matmul, step
 from kvcalc.results.base import Figure
 from kvcalc.results.data import data_of
 from kvcalc.results.step import StepReport, StepResult
-from kvcalc.timing.estimate import assumptions as timing_assumptions
-from kvcalc.timing.estimate import operator_times
+from kvcalc.timing.passes import Pass
 
 
 def step_of_tokens(question: Question, tokens: int) -> StepReport:
@@ -33,18 +32,20 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         raise KvcalcError(f"--tokens-per-step: {tokens} is below 1", hint="give the tokens of one step")
     deployed = Deployed(question)
     batch, cached = question.workload.batch or 1, question.workload.context or 0
-    work = Step(prompts=batch, tokens=tokens, start=cached, causal=False)
-    operators = operators_of_pass(deployed, work)
-    at = _with_cache(deployed, timed(deployed, work), operators)
-    moved = at.weight_bytes + at.cache_bytes
+    found = verdict(deployed, OperatingPoint(batch, max(1, cached), max(1, cached)))
+    at = Pass(deployed.replica, Step(prompts=batch, tokens=tokens, start=cached, causal=False))
+    moved = at.bytes
     ridge = at.flops / at.compute_time_s / deployed.gpu.memory_bandwidth_bytes_per_s
-    ideal = deployed.deployment.engine == "ideal"
-    times = None if ideal else operator_times(operators, deployed.machine)
+    times = None if at.replica.ideal else at.operator_times
     rows = deployed.deployment.data_parallel_size * batch * tokens
     result = StepResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,
         gpus=deployed.deployment.gpus,
+        stages=deployed.deployment.pipeline_parallel_size,
+        fits=found.fits,
+        fit=found.fit,
+        reason=found.reason,
         batch=batch,
         context=cached,
         tokens_per_step=tokens,
@@ -58,11 +59,11 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         memory_time_s=at.memory_time_s,
         compute_time_s=at.compute_time_s,
         bound_s=at.bound_s,
-        limit="memory" if at.memory_time_s >= at.compute_time_s else "compute",
+        limit=at.limit,
         operator_bound_s=at.operator_bound_s,
-        estimate_s=at.range,
+        estimate_s=None if at.estimate is None else range_of(at.estimate),
         output_tokens_per_s=rows / at.bound_s,
-        operators=with_shares(operator_rows(deployed, operators, times)),
+        operators=with_shares(operator_rows(deployed, at.operators, times)),
         matmul_thresholds=thresholds(deployed.model, ridge),
     )
     return StepReport(
@@ -77,24 +78,14 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         },
         result=result,
         figures=_working(deployed, at, batch * tokens),
-        assumptions=(
-            *question.assumptions,
-            *(() if ideal else timing_assumptions(deployed.machine)),
-        ),
+        assumptions=(*question.assumptions, *at.assumptions),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
     )
 
 
-def _with_cache(deployed: Deployed, at: Pass, operators: tuple[Operator, ...]) -> Pass:
-    """Earlier steps that the tokens attend to are read; the lessons' chunk leaves that out."""
-    cache = sum(one.count * one.cache_bytes for one in operators)
-    bandwidth = deployed.gpu.memory_bandwidth_bytes_per_s
-    return replace(at, cache_bytes=cache, memory_time_s=step.memory_time(at.weight_bytes + cache, bandwidth))
-
-
 def _working(deployed: Deployed, at: Pass, rows: int) -> tuple[Figure, ...]:
     bandwidth = deployed.gpu.memory_bandwidth_bytes_per_s
-    moved = at.weight_bytes + at.cache_bytes
+    moved = at.bytes
     peak = at.flops / at.compute_time_s
     return (
         explain(

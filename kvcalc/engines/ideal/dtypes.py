@@ -1,9 +1,12 @@
 """The cache's type is the model's own, or whatever was asked for."""
 
 from kvcalc.engines.pages.dtypes import asked_names
+from kvcalc.engines.pages.dtypes import plain_state_dtype as state_dtype
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES
 from kvcalc.specs.model import ModelSpec
+
+__all__ = ["cache_dtype", "state_dtype"]
 
 
 def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:

@@ -4,6 +4,8 @@ from kvcalc.specs.deployment import Deployment
 
 TIMED = False
 ROOM_FOR_LONGEST = False
+STARTS_BEYOND = True
+NEVER_EVICTS = False
 KEEPS_IN_FLIGHT = False
 SHARES_SEQUENCES = True
 RESERVES_STATES = False

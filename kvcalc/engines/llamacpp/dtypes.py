@@ -3,7 +3,7 @@
 from kvcalc.engines.pages.dtypes import GGML, asked_names, check_kept
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES
-from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.model import ModelSpec, Recurrent
 
 PLAIN = ("f32", "f16", "bf16", "fp32", "fp16")
 
@@ -30,3 +30,8 @@ def key_value_types(deployment: Deployment) -> tuple[str, str]:
     """The types of keys and of values."""
     key, _, value = asked_dtype(deployment).partition(",")
     return key, value or key
+
+
+def state_dtype(mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> str:
+    """Float32, whatever is asked."""
+    return "fp32"

@@ -7,6 +7,8 @@ from kvcalc.specs.deployment import Deployment
 
 TIMED = True
 ROOM_FOR_LONGEST = False
+STARTS_BEYOND = True
+NEVER_EVICTS = False
 KEEPS_IN_FLIGHT = False
 SHARES_SEQUENCES = False
 RESERVES_STATES = False

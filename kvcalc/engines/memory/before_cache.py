@@ -74,8 +74,4 @@ def _judged(found: MemoryBudget) -> MemoryBudget:
     """Whether the engine starts: a pool above zero, and a card that holds everything."""
     if found.pool is None:
         return found
-    held = found.card.value
-    if found.pool_given:
-        held = found.weights + found.overhead.value + found.pool.value + found.initial_use.value
-    starts = found.pool.value > 0 and held <= found.total and found.request_table <= max(found.reserve.value, 0)
-    return replace(found, starts=starts)
+    return replace(found, starts=found.starts_at("value"))

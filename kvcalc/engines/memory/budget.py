@@ -5,6 +5,7 @@ from typing import Literal
 from kvcalc.specs.base import Assumption, Frozen
 
 Phase = Literal["sampler", "forward", "encoder"]
+End = Literal["low", "value", "high"]
 
 
 class ByteRange(Frozen):
@@ -22,6 +23,9 @@ class ByteRange(Frozen):
     def around(cls, value: float, below: float, above: float) -> "ByteRange":
         """`value`, with room below and above it; memory is never negative."""
         return cls(low=max(0, int(value - below)), value=int(value), high=int(value + above))
+
+    def at(self, end: End) -> int:
+        return {"low": self.low, "value": self.value, "high": self.high}[end]
 
     def plus(self, other: "ByteRange") -> "ByteRange":
         return ByteRange(low=self.low + other.low, value=self.value + other.value, high=self.high + other.high)
@@ -91,3 +95,17 @@ class MemoryBudget(Frozen):
         """All that the card must hold: the engine's share, what was there before, graphs that were not charged."""
         graphs = NOTHING if self.graphs_charged else self.graphs
         return ByteRange.exactly(self.requested).plus(self.initial_use).plus(graphs)
+
+    def starts_at(self, end: End) -> bool:
+        """Whether the pool is above zero and the card holds everything, at one end of the pool's range.
+
+        What lies beside the engine's share is taken at its value: engines that take a part of what is free shrink with
+        it, and the others refuse at the same figure that the pool was worked out from.
+        """
+        if self.pool is None:
+            return False
+        held = self.card.value
+        if self.pool_given:
+            held = self.weights + self.overhead.value + self.pool.value + self.initial_use.value
+        fits = held <= self.total and self.request_table <= max(self.reserve.value, 0)
+        return self.pool.at(end) > 0 and fits

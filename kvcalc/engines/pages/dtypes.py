@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES
-from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.model import ModelSpec, Recurrent
 
 GGML = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")  # blocks of 32 elements: llama.cpp's own
 
@@ -34,6 +34,12 @@ def torch_cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
     kept = len(asked) == 1 and asked[0] not in GGML
     check_kept(asked, kept, deployment.engine, "auto, bf16, fp16, fp8, nvfp4")
     return DTYPE_ALIASES.get(asked[0], asked[0])
+
+
+def plain_state_dtype(mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> str:
+    """The state's type: what was asked, else what the config says, else float32."""
+    asked = deployment.mamba_ssm_cache_dtype
+    return asked if asked != "auto" else mixer.state_dtype or model.state_dtype or "fp32"
 
 
 def check_kept(asked: Sequence[str], kept: bool, engine: str, known: str) -> None:

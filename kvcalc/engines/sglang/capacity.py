@@ -11,6 +11,7 @@ from math import ceil
 from kvcalc.counting.cache import element_bytes
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.memory.data import constants
+from kvcalc.engines.pages.dtypes import plain_state_dtype
 from kvcalc.engines.sglang.dtypes import cache_dtype
 from kvcalc.engines.versions import since, version_or
 from kvcalc.engines.vllm.pages import index_bytes, token_bytes
@@ -126,8 +127,7 @@ def _sparse(model: ModelSpec) -> bool:
 
 def state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> int:
     """One layer's state: float32 unless the config or the flag says otherwise; 16-bit convolution columns, K − 1."""
-    asked = deployment.mamba_ssm_cache_dtype
-    dtype = asked if asked != "auto" else mixer.state_dtype or model.state_dtype or "fp32"
+    dtype = plain_state_dtype(mixer, model, deployment)
     tp = deployment.tensor_parallel_size
     conv = mixer.conv_channels // tp * max(0, mixer.conv_kernel - 1) * CONVOLUTION_BYTES
     return int(conv + mixer.state_elements // tp * element_bytes(dtype))

@@ -7,6 +7,8 @@ from kvcalc.units import GIB
 
 TIMED = True
 ROOM_FOR_LONGEST = False
+STARTS_BEYOND = False
+NEVER_EVICTS = False
 KEEPS_IN_FLIGHT = False
 SHARES_SEQUENCES = False
 RESERVES_STATES = False

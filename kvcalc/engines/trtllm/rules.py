@@ -5,6 +5,8 @@ from kvcalc.specs.deployment import Deployment
 
 TIMED = True
 ROOM_FOR_LONGEST = False
+STARTS_BEYOND = False
+NEVER_EVICTS = True
 KEEPS_IN_FLIGHT = False
 SHARES_SEQUENCES = False
 RESERVES_STATES = True

@@ -1,9 +1,10 @@
 """The cache's type: packed fp8 by itself for compressed attention, and for sparse latents in some versions."""
 
-from kvcalc.engines.pages.dtypes import torch_cache_dtype
+from kvcalc.engines.pages.dtypes import engine_dtype, torch_cache_dtype
+from kvcalc.engines.vllm import hybrid
 from kvcalc.engines.vllm.planning import planning_of
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.model import CompressedAttention, LatentAttention, ModelSpec
+from kvcalc.specs.model import CompressedAttention, LatentAttention, ModelSpec, Recurrent
 
 
 def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
@@ -17,3 +18,8 @@ def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
     compressed = any(isinstance(mixer, CompressedAttention) for mixer in mixers)
     fp8 = compressed or (sparse and planning_of(deployment.engine_version).sparse_latent_is_fp8)
     return "fp8_ds_mla" if fp8 and deployment.kv_cache_dtype == "auto" else torch_cache_dtype(model, deployment)
+
+
+def state_dtype(mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> str:
+    """The flag, else what the config says, else float32 or the model's own, by family."""
+    return hybrid.state_dtype(mixer, model, deployment, engine_dtype(model, deployment))

@@ -5,6 +5,8 @@ from kvcalc.specs.deployment import Deployment
 
 TIMED = True
 ROOM_FOR_LONGEST = True
+STARTS_BEYOND = False
+NEVER_EVICTS = False
 KEEPS_IN_FLIGHT = True
 SHARES_SEQUENCES = True
 RESERVES_STATES = False

@@ -52,9 +52,9 @@ def _shown(row: dict[str, Any], name: str) -> str:
 
 
 def _served(row: dict[str, Any]) -> dict[str, Any] | None:
-    """The figures of a busy server, where a concurrency was asked for."""
+    """The figures of a busy server, where lengths were given."""
     serving = row.get("serving")
-    return serving if serving and serving["concurrency_given"] else None
+    return serving or None
 
 
 def _figures(row: dict[str, Any], served: bool) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def _figures(row: dict[str, Any], served: bool) -> tuple[str, ...]:
         "–" if tokens is None else format_count(tokens),
         "–" if batch is None else format_count(batch),
     )
-    said = "no fit" if not row["fits"] else "" if row["estimate"] else "a bound"
+    said = {"does_not_fit": "no fit", "may_fit": "may fit"}.get(row["fit"]) or ("" if row["estimate"] else "a bound")
     return (*held, *(_served_figures(row) if served else _step_figures(row)), said)
 
 
@@ -77,9 +77,9 @@ def _served_figures(row: dict[str, Any]) -> tuple[str, ...]:
     cost = one["usd_per_million_output_tokens"]
     return (
         format_seconds(one["ttft_s"]["value"]),
-        format_seconds(one["tpot_s"]["value"]),
+        "–" if one["tpot_s"] is None else format_seconds(one["tpot_s"]["value"]),
         format_count(one["output_tokens_per_s"]["value"]),
-        "–" if cost is None else format_usd(cost),
+        "–" if cost is None else format_usd(cost["value"]),
     )
 
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Plot, Series, Table, Text, assumed
-from kvcalc.results.curve import CurvePoint, CurveReport
+from kvcalc.render.verdict import FIT_WORDS
+from kvcalc.results.curve import CurvePoint, CurveReport, UnderTarget
 from kvcalc.results.data import data_of
 from kvcalc.units import format_count, format_seconds, format_usd
 
@@ -16,8 +17,6 @@ def page(report: CurveReport) -> Page:
         blocks.insert(0, plot(report)._replace(title=""))
     if result.tpot_target_s is not None:
         blocks.append(_under(report))
-    if any(point.usd_per_million_input_tokens is not None for point in result.points):
-        blocks.append(_prompts(result.points))
     return Page(
         title=f"{result.model}: throughput against speed{_where(result.points)}",
         blocks=tuple(blocks),
@@ -36,26 +35,33 @@ def _where(points: tuple[CurvePoint, ...]) -> str:
 
 def _under(report: CurveReport) -> Text:
     result = report.result
-    kind = "estimate" if any(point.estimate_s for point in result.points) else "bound"
+    served = any(point.serving for point in result.points)
+    estimated = any(point.estimate_s for point in result.points)
+    kind = "the estimate of serving" if served else "the estimate" if estimated else "the bound"
     lines = []
     for one in result.under_tpot:
-        best = "not even one sequence" if one.batch is None else f"a batch of {format_count(one.batch)}"
+        best = _best(one)
         lines.append(f"{one.gpu}, tp {one.tp}, context {format_count(one.context)}: {best}")
-    return Text(title=f"At most {format_seconds(result.tpot_target_s or 0)} a token, by the {kind}", lines=tuple(lines))
+    target = format_seconds(result.tpot_target_s or 0)
+    return Text(title=f"At most {target} a token, by {kind}", lines=tuple(lines))
 
 
-def _prompts(points: tuple[CurvePoint, ...]) -> Text:
-    """What prompts cost does not depend on the batch that decodes beside them."""
-    costs = {f"{p.gpu}, tp {p.tp}": p.usd_per_million_input_tokens for p in points}
-    lines = [f"{name}: {format_usd(usd)}" for name, usd in costs.items() if usd is not None]
-    return Text(title="A million prompt tokens, for the time that they take", lines=tuple(lines))
+def _best(one: UnderTarget) -> str:
+    if one.concurrency is not None:
+        return f"{format_count(one.concurrency)} clients"
+    return "not even one sequence" if one.batch is None else f"a batch of {format_count(one.batch)}"
+
+
+def _mark(point: CurvePoint, over: str) -> str:
+    return str(point.context if over == "context" else point.concurrency or point.batch)
 
 
 def _curves(points: tuple[CurvePoint, ...], over: str) -> dict[str, list[CurvePoint]]:
     """One curve for each GPU, tp and whatever else does not vary along it."""
     curves: dict[str, list[CurvePoint]] = {}
     for point in points:
-        held = f"context {format_count(point.context)}" if over == "batch" else f"batch {format_count(point.batch)}"
+        size = f"batch {point.batch:,}" if point.concurrency is None else f"{point.concurrency:,} clients"
+        held = size if over == "context" else f"context {format_count(point.context)}"
         curves.setdefault(f"{point.gpu} tp {point.tp}, {held}", []).append(point)
     return curves
 
@@ -71,9 +77,9 @@ def plot(report: CurveReport) -> Plot:
         series=tuple(
             Series(
                 label=label,
-                x=tuple(p.output_tokens_per_s_per_user for p in points),
+                x=tuple(p.output_tokens_per_s_per_user or 0.0 for p in points),
                 y=tuple(p.output_tokens_per_s_per_gpu for p in points),
-                marks=tuple(str(p.batch if result.over == "batch" else p.context) for p in points),
+                marks=tuple(_mark(p, result.over) for p in points),
             )
             for label, points in curves.items()
         ),
@@ -82,32 +88,41 @@ def plot(report: CurveReport) -> Plot:
 
 def _table(points: tuple[CurvePoint, ...]) -> Table:
     """What is the same in every row is no column."""
-    estimated = any(p.estimate_s for p in points)
     columns = {
         "GPU": [p.gpu for p in points],
         "tp": [str(p.tp) for p in points],
         "context": [format_count(p.context) for p in points],
     }
     varying = {name: cells for name, cells in columns.items() if len(set(cells)) > 1}
-    times = ("bound", "estimate") if estimated else ("bound",)
+    served = any(p.serving for p in points)
+    estimated = any(p.estimate_s for p in points)
+    times = ("TTFT", "TPOT") if served else ("bound", "estimate") if estimated else ("bound",)
+    size = "clients" if served else "batch"
     return Table(
-        columns=(*varying, "batch", *times, "tokens/s", "per user", "$/M", "fits"),
+        columns=(*varying, size, *times, "tokens/s", "per user", "$/M", "fits"),
         left=frozenset({0} if "GPU" in varying else ()),
         rows=tuple((*first, *_row(p, estimated)) for *first, p in zip(*varying.values(), points, strict=True)),
     )
 
 
 def _row(point: CurvePoint, estimated: bool) -> tuple[str, ...]:
-    cost = point.usd_per_million_output_tokens
-    estimate = "–" if point.estimate_s is None else format_seconds(point.estimate_s.value)
+    cost, user, serving = (
+        point.usd_per_million_output_tokens,
+        point.output_tokens_per_s_per_user,
+        point.serving,
+    )
+    if serving is not None:
+        times = [format_seconds(serving.ttft_s.value), "–" if point.tpot_s is None else format_seconds(point.tpot_s)]
+    else:
+        estimate = "–" if point.estimate_s is None else format_seconds(point.estimate_s.value)
+        times = [format_seconds(point.bound_s), *([estimate] if estimated else [])]
     return (
-        format_count(point.batch),
-        format_seconds(point.bound_s),
-        *((estimate,) if estimated else ()),
+        format_count(point.batch if point.concurrency is None else point.concurrency),
+        *times,
         format_count(point.output_tokens_per_s),
-        f"{point.output_tokens_per_s_per_user:,.1f}",
+        "–" if user is None else f"{user:,.1f}",
         "–" if cost is None else format_usd(cost),
-        "yes" if point.fits else "no",
+        FIT_WORDS[point.fit],
     )
 
 

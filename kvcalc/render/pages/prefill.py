@@ -3,9 +3,11 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
+from kvcalc.render.pages.serving import serving_facts
+from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.base import engine_name
 from kvcalc.results.data import data_of
-from kvcalc.results.prefill import Chunk, Disaggregation, PrefillReport, PrefillResult, Serving
+from kvcalc.results.prefill import Chunk, Disaggregation, PoolServing, PrefillReport, PrefillResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_si, format_things
 
 SHOWN_CHUNKS = 4  # from each end of the list
@@ -22,10 +24,14 @@ def page(report: PrefillReport) -> Page:
     if result.disaggregation is not None:
         blocks.append(_pools(result.disaggregation))
     blocks.append(_preemption(result))
+    if result.serving is not None:
+        blocks.append(serving_facts(result.serving, 1))
     prompt = format_count(result.prompt_tokens)
     where = f"{result.gpus} × {result.gpu}, {engine_name(result.engine)}"
     return Page(
         title=f"A prompt of {prompt} tokens: {result.model} on {where}",
+        verdict=verdict_words(result.fit, result.reason),
+        good=is_good(result.fit),
         blocks=tuple(blocks),
         notes=assumed(report),
     )
@@ -141,7 +147,7 @@ def _pools(pools: Disaggregation) -> Facts:
     return Facts(title=f"Separate pools, answers of {format_count(pools.output_len)} tokens", rows=tuple(rows))
 
 
-def _serving(name: str, one: Serving | None) -> tuple[str, str, str]:
+def _serving(name: str, one: PoolServing | None) -> tuple[str, str, str]:
     if one is None:
         return (name, "–", "no batch meets the target")
     remark = (
@@ -154,9 +160,9 @@ def _serving(name: str, one: Serving | None) -> tuple[str, str, str]:
 def _preemption(result: PrefillResult) -> Facts:
     one = result.preemption
     swap = "–" if one.swap_s is None else format_seconds(one.swap_s)
-    link = "no link to the host is known" if one.link is None else f"{format_bytes(one.bytes)} over {one.link}, one way"
+    moved = f"{format_bytes(one.bytes)} over {one.link}, out and in again"
     rows = [
-        ("swap in", swap, link),
+        ("swap", swap, "no link to the host is known" if one.link is None else moved),
         ("recompute", format_seconds(one.recompute_s), f"{one.cheaper} is faster"),
     ]
     for row in one.by_block_size:

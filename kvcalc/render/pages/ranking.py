@@ -14,7 +14,7 @@ from kvcalc.units import format_count, format_gigabytes, format_seconds, format_
 def page(report: RankingReport) -> Page:
     """The GPUs that fit in a table, the rest in a sentence, the first in full."""
     result = report.result
-    fitting = sum(row.fits for row in result.ranking)
+    fitting = sum(row.fits is True for row in result.ranking)
     many = f"{result.gpus} × " if result.gpus > 1 else ""
     engine = engine_name(result.engine, result.engine_version)
     return Page(
@@ -29,16 +29,20 @@ def page(report: RankingReport) -> Page:
 def _ranking(result: RankingResult) -> Iterator[Block]:
     """What fits in a table, the rest in a sentence; the first one follows in full."""
     ranking = result.ranking
-    fitting = [row for row in ranking if row.fits]
+    fitting = [row for row in ranking if row.fit != "does_not_fit"]
+    served = any(row.ttft_s is not None for row in fitting)
+    times = ("TTFT", "TPOT") if served else ("step",)
     if fitting:
         yield Table(
             title="The cheapest first, then those without a list price",
-            columns=("GPU", "memory", f"sequences\nof {format_count(result.context)}", "step", "tokens/s", "$ per M"),
-            rows=tuple(_ranked(row) for row in fitting),
+            columns=("GPU", "memory", f"sequences\nof {format_count(result.context)}", *times, "tokens/s", "$ per M"),
+            rows=tuple(_ranked(row, served) for row in fitting),
         )
-    small = [row.gpu for row in ranking if not row.fits and row.max_batch is not None]
-    unknown = [row.gpu for row in ranking if not row.fits and row.max_batch is None]
+    small = [row.gpu for row in ranking if row.fits is False and row.max_batch is not None]
+    unknown = [row.gpu for row in ranking if row.fits is False and row.max_batch is None]
+    maybe = [row.gpu for row in ranking if row.fits is None]
     lines = [f"Too small: {', '.join(small)}."] if small else []
+    lines += [f"May fit: {', '.join(maybe)}."] if maybe else []
     lines += [f"Not predicted, for memory is shared with the host: {', '.join(unknown)}."] if unknown else []
     if result.not_ranked:
         lines.append(
@@ -50,16 +54,21 @@ def _ranking(result: RankingResult) -> Iterator[Block]:
     yield Text(lines=(f"In full: {ranking[0].title}.",))
 
 
-def _ranked(row: RankedGpu) -> tuple[str, ...]:
+def _ranked(row: RankedGpu, served: bool) -> tuple[str, ...]:
     cost = row.usd_per_million_output_tokens
     return (
         row.gpu,
         format_gigabytes(row.memory_bytes),
         "no limit" if row.max_batch is None else format_count(row.max_batch),
-        "–" if row.step_time_s is None else format_seconds(row.step_time_s),
+        *((_time(row.ttft_s),) if served else ()),
+        _time(row.tpot_s),
         "–" if row.output_tokens_per_s is None else format_count(row.output_tokens_per_s),
         "–" if cost is None else format_usd(cost),
     )
+
+
+def _time(seconds: float | None) -> str:
+    return "–" if seconds is None else format_seconds(seconds)
 
 
 def rows(report: RankingReport) -> list[dict[str, Any]]:

@@ -5,9 +5,11 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Text, assumed
 from kvcalc.render.pages.paging import paging_facts
-from kvcalc.results.base import Range, engine_name
+from kvcalc.render.pages.serving import serving_facts, spread_of
+from kvcalc.render.verdict import is_good, verdict_words
+from kvcalc.results.base import engine_name
 from kvcalc.results.data import data_of
-from kvcalc.results.size import MemoryTerm, Serving, SizeReport, SizeResult
+from kvcalc.results.size import MemoryTerm, SizeReport, SizeResult
 from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_seconds, format_things, format_usd
 
 
@@ -17,7 +19,7 @@ def page(report: SizeReport) -> Page:
     return Page(
         title=f"{result.model} on {result.gpus} × {result.gpu}, {engine_name(result.engine, result.engine_version)}",
         verdict=_verdict(result),
-        good=result.fits if result.kv_pool_bytes_per_gpu is not None else None,
+        good=is_good(result.fit) if result.kv_pool_bytes_per_gpu is not None else None,
         blocks=figures(result, report.inputs),
         notes=assumed(report),
     )
@@ -31,7 +33,7 @@ def figures(result: SizeResult, inputs: Mapping[str, Any]) -> tuple[Block, ...]:
     if result.bound is not None:
         blocks.append(_step(result, int(inputs["data_parallel_size"])))
     if result.serving is not None:
-        blocks.append(_serving(result.serving))
+        blocks.append(serving_facts(result.serving, int(inputs["data_parallel_size"])))
     if result.paging is not None and result.paging.paged_batch > result.paging.contiguous_batch:
         blocks.append(paging_facts(result.paging))
     if result.advice:
@@ -42,11 +44,9 @@ def figures(result: SizeResult, inputs: Mapping[str, Any]) -> tuple[Block, ...]:
 
 
 def _verdict(result: SizeResult) -> str:
-    if result.fits:
-        return "fits"
     if result.kv_pool_bytes_per_gpu is None:
         return f"not predicted: {result.reason}; --kv-memory sets the pool"
-    return f"does not fit: {result.reason}"
+    return verdict_words(result.fit, result.reason)
 
 
 def _memory(result: SizeResult, pool_given: bool) -> Facts:
@@ -104,7 +104,7 @@ def _step(result: SizeResult, replicas: int) -> Facts:
                 "estimate",
                 format_seconds(estimate.step_time_s.value),
                 _speed(
-                    estimate.output_tokens_per_s.value, price.value if price else None, _times(estimate.step_time_s)
+                    estimate.output_tokens_per_s.value, price.value if price else None, spread_of(estimate.step_time_s)
                 ),
             )
         )
@@ -113,35 +113,9 @@ def _step(result: SizeResult, replicas: int) -> Facts:
         title += f", the mean up to {format_count(result.context)}"
     if replicas > 1:
         title += f", on each of {replicas} replicas"
-    if not result.fits:
+    if result.fits is False:
         title += ", if they fitted"
     return Facts(title=title, rows=tuple(rows))
-
-
-def _serving(serving: Serving) -> Facts:
-    """A server that is kept busy."""
-    usd_out, usd_in = serving.usd_per_million_output_tokens, serving.usd_per_million_input_tokens
-    rows = [
-        ("first token", format_seconds(serving.ttft_s.value), _times(serving.ttft_s)),
-        ("alone", format_seconds(serving.ttft_alone_s.value), f"nobody else there; {_times(serving.ttft_alone_s)}"),
-        ("per output token", format_seconds(serving.tpot_s.value), _times(serving.tpot_s)),
-        (
-            "throughput",
-            f"{format_count(serving.output_tokens_per_s.value)} tokens/s",
-            f"of output; {format_count(serving.total_tokens_per_s)} with the prompts",
-        ),
-    ]
-    if usd_out is not None and usd_in is not None:
-        rows.append(("cost", f"{format_usd(usd_out)} out", f"{format_usd(usd_in)} in, per million tokens of each"))
-    return Facts(
-        title=f"Serving {format_things(serving.concurrency, 'request')} at a time, "
-        f"{format_count(serving.input_len)} tokens in and {format_count(serving.output_len)} out",
-        rows=tuple(rows),
-    )
-
-
-def _times(value: Range) -> str:
-    return f"{format_seconds(value.low)} to {format_seconds(value.high)}"
 
 
 def _speed(tokens_per_s: float, cost: float | None, remark: str) -> str:

@@ -3,6 +3,8 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
+from kvcalc.render.pages.serving import serving_facts
+from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.base import engine_name
 from kvcalc.results.data import data_of
 from kvcalc.results.speculate import SpeculateReport, SpeculateResult
@@ -12,18 +14,20 @@ from kvcalc.units import format_bytes, format_count, format_seconds, format_thin
 def page(report: SpeculateReport) -> Page:
     """One round, by draft length, by batch, and where it stops."""
     result = report.result
-    verdict = f"{result.speedup:.2f}×" if result.gamma else "does not pay"
+    pays = f"{result.speedup:.2f}×" if result.gamma else "does not pay"
+    said = verdict_words(result.fit, result.reason)
     return Page(
         title=f"{result.model} with draft {result.draft} on {result.gpus} × {result.gpu}, {engine_name(result.engine)}",
-        verdict=verdict,
-        good=result.speedup > 1,
+        verdict=f"{pays}, {said}",
+        good=result.speedup > 1 if result.fits else is_good(result.fit),
         blocks=_blocks(result),
         notes=assumed(report),
     )
 
 
 def _blocks(result: SpeculateResult) -> tuple[Block, ...]:
-    return (_round(result), _by_gamma(result), _by_batch(result), _limits(result))
+    served = () if result.serving is None else (serving_facts(result.serving, 1),)
+    return (_round(result), _by_gamma(result), _by_batch(result), _limits(result), *served)
 
 
 def _round(result: SpeculateResult) -> Facts:

@@ -4,6 +4,8 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Table, assumed
 from kvcalc.render.pages.paging import paging_facts
+from kvcalc.render.pages.serving import serving_facts
+from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.data import data_of
 from kvcalc.results.step import OperatorRow, StepReport, StepResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_short_bytes, format_si
@@ -14,10 +16,12 @@ def page(report: StepReport) -> Page:
     result = report.result
     return Page(
         title=f"One {_kind(result)} of {result.model} on {result.gpus} × {result.gpu}",
-        verdict=f"{result.limit}-bound",
+        verdict=verdict_words(result.fit, result.reason),
+        good=is_good(result.fit),
         blocks=(
             _whole(result),
             *_operators(result),
+            *([serving_facts(result.serving, 1)] if result.serving else []),
             _thresholds(result),
             *([paging_facts(result.paging)] if result.paging else []),
         ),
@@ -58,7 +62,8 @@ def _whole(result: StepResult) -> Block:
     if result.estimate_s is not None:
         spread = f"{format_seconds(result.estimate_s.low)} to {format_seconds(result.estimate_s.high)}"
         rows.append(("estimate", format_seconds(result.estimate_s.value), spread))
-    return Facts(title="Of one GPU", rows=tuple(rows))
+    where = "Of one GPU" if result.stages == 1 else f"Of one GPU of each of {result.stages} stages together"
+    return Facts(title=f"{where}, {result.limit}-bound", rows=tuple(rows))
 
 
 def _operators(result: StepResult) -> tuple[Block, ...]:

@@ -32,6 +32,7 @@ def test_the_page_of_the_command_line(cli: Cli, tmp_path: Path) -> None:  # noqa
     text += """tensor-parallel-size = 1
 input-len = "1k"
 output-len = 200
+concurrency = 32
 [deployment.limit]
 fits = true
 min-sequences = 40

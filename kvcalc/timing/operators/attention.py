@@ -1,0 +1,97 @@
+"""Attention: decode reads the cache, prompts compute among their tokens, absorbed latents do both."""
+
+from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.work import Operator
+from kvcalc.timing.engine_profiles import Profile
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.rows import ALIKE, row_of, rows_of
+from kvcalc.timing.operators.smooth import Times, smooth_maximum
+from kvcalc.timing.peaks import arithmetic
+
+SHARED_READING = (8, 128)  # query heads of a group and elements of a head for which TensorRT-LLM first had a kernel
+
+
+def attention_time(bytes_read: Quantity, bandwidth: float, latency: float, bandwidth_share: float) -> Times:
+    """Decode attention reads the cache; its FLOPs hide behind that."""
+    return latency, bytes_read / (bandwidth_share * bandwidth)
+
+
+def latent_attention_time(
+    bytes_read: Quantity,
+    flops: Quantity,
+    context: Quantity,
+    bandwidth: float,
+    peak: float,
+    latency: float,
+    bandwidth_share: float,
+    flops_share: float,
+    token_s: float,
+) -> Times:
+    """Absorbed latent attention: bandwidth, FLOPs of all heads on one latent, or the walk along one context."""
+    return latency, smooth_maximum(
+        bytes_read / (bandwidth_share * bandwidth), flops / (flops_share * peak), context * token_s
+    )
+
+
+def prefill_attention_time(
+    flops: Quantity,
+    bytes_moved: Quantity,
+    bandwidth: float,
+    peak: float,
+    latency: float,
+    bandwidth_share: float,
+    flops_share: float,
+) -> Times:
+    """Attention among a prompt's tokens: FLOPs, and queries and outputs, which do not overlap with them."""
+    return latency, flops / (flops_share * peak) + bytes_moved / (bandwidth_share * bandwidth)
+
+
+def decode_seconds(operator: Operator, machine: Machine) -> Times:
+    """(latency, work) of reading keys and values, or a recurrent state, with this engine's kernels."""
+    stored = operator.format, ALIKE.get(operator.format, operator.format)
+    rows = next((found for dtype in stored if (found := rows_of(machine.kernels.attention, dtype))), None)
+    rows = rows or machine.kernels.attention
+    row = next((row for row in rows if row.library == machine.profile.library), rows[0])
+    latency, work = attention_time(operator.bytes, machine.bandwidth, row.latency_s, row.bandwidth_share)
+    return latency, work + _reread(operator, machine.profile)
+
+
+def _reread(operator: Operator, profile: Profile) -> Quantity:
+    """Kernels that treat each query head apart read the cache again for each further head of a group, from L2."""
+    again = operator.group_heads - 1
+    shared = (operator.group_heads, operator.head_dim) == SHARED_READING and not profile.reread_all
+    if not profile.reread_bytes_per_s or again <= 0 or shared:
+        return 0.0
+    return again * operator.cache_bytes / profile.reread_bytes_per_s
+
+
+def latent_seconds(operator: Operator, machine: Machine) -> Times:
+    """(latency, work) of absorbed latent attention."""
+    row = row_of(machine.kernels.latent_attention, operator.format, ALIKE.get(operator.format, operator.format))
+    _, peak = arithmetic(machine.gpu, operator.compute)
+    return latent_attention_time(
+        operator.bytes,
+        operator.flops,
+        operator.context,
+        machine.bandwidth,
+        peak,
+        row.latency_s,
+        row.bandwidth_share,
+        row.flops_share,
+        row.token_s,
+    )
+
+
+def prompt_seconds(operator: Operator, machine: Machine) -> Times:
+    """(latency, work) of attention among a prompt's tokens."""
+    row = row_of(machine.kernels.prefill_attention, operator.format, ALIKE.get(operator.format, operator.format))
+    _, peak = arithmetic(machine.gpu, operator.compute)
+    return prefill_attention_time(
+        operator.flops,
+        operator.bytes,
+        machine.bandwidth,
+        peak,
+        row.latency_s,
+        row.bandwidth_share,
+        row.flops_share,
+    )

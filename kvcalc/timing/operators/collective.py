@@ -1,0 +1,67 @@
+"""What GPUs tell each other: all-reduces, all-to-alls, sends between stages."""
+
+from kvcalc.counting.arrays import Quantity, least
+from kvcalc.counting.work import Operator
+from kvcalc.specs.kernels import AllReduceKernel
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.smooth import Times
+from kvcalc.timing.peaks import host_link, joining_link
+
+LINK_SHARE = 0.8  # of a link's bandwidth, what a bulk copy reaches
+LINK_SHARE_SOURCE = "a judgement: all-reduces over NVLink reach 0.7 to 0.85 of the data sheet at large messages"
+ROOT_BYTES = 1_000_000  # the message whose climb to full bandwidth takes `sqrt_s`
+
+
+def ring_time(
+    message_bytes: Quantity, gpus: int, link: float, latency: float, link_share: float, sqrt_s: float = 0
+) -> Times:
+    """An all-reduce: each link carries 2 (n - 1) / n of the message; the root term is the climb to full bandwidth.
+
+    Source: Patarasuk and Yuan 2009 (bandwidth-optimal all-reduce) for the ring; the root term halves the error
+    between 0.1 and 10 MB.
+
+    >>> latency, work = ring_time(1e6, 2, 100e9, latency=5e-6, link_share=1.0, sqrt_s=2e-6)
+    >>> round((latency + work) * 1e6, 2)
+    17.0
+    """
+    moved = 2 * (gpus - 1) / gpus * message_bytes
+    return latency, moved / (link_share * link) + sqrt_s * (message_bytes / ROOT_BYTES) ** 0.5
+
+
+def collective_seconds(operator: Operator, machine: Machine) -> Times:
+    """(latency, work) over the link that joins the ranks."""
+    link = joining_link(machine.gpu, operator.ranks, machine.gpus_per_node)
+    fallback, *own = _all_reduce_rows(operator.ranks, link.name, machine)
+    if operator.kind != "all_reduce":
+        sent = operator.link_bytes * (operator.ranks - 1) / operator.ranks
+        return fallback.latency_s, sent / ((fallback.link_share or 1) * link.bandwidth_bytes_per_s)
+    best: Quantity = None
+    for row in (fallback, *own):
+        latency, work = ring_time(
+            operator.link_bytes,
+            operator.ranks,
+            link.bandwidth_bytes_per_s,
+            row.latency_s,
+            row.link_share or 1,
+            row.sqrt_s,
+        )
+        best = latency + work if best is None else least(best, latency + work)
+    first = min(row.latency_s for row in (fallback, *own))
+    return first, best - first
+
+
+def _all_reduce_rows(gpus: int, link: str, machine: Machine) -> tuple[AllReduceKernel, ...]:
+    """NCCL's row, and the engine's own if it has one, for the measured group size nearest to this one."""
+    rows = machine.kernels.all_reduce
+    libraries = ("pcie",) if link == "pcie" else ("nccl", machine.profile.library)
+    found = []
+    for library in libraries:
+        mine = [row for row in rows if row.library == library and row.link_share is not None]
+        if mine:
+            found.append(min(mine, key=lambda row: abs(row.gpus - gpus)))
+    return tuple(found)
+
+
+def host_seconds(operator: Operator, machine: Machine) -> Times:
+    """(latency, work) of weights that stay in the host's memory and cross its link in every pass."""
+    return 0.0, operator.link_bytes / (LINK_SHARE * host_link(machine.gpu).bandwidth_bytes_per_s)

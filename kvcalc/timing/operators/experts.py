@@ -1,0 +1,51 @@
+"""Routed experts: all that a step wakes, in the fastest of the measured kernels."""
+
+from dataclasses import replace
+
+from kvcalc.counting.arrays import Quantity, least
+from kvcalc.counting.work import Operator
+from kvcalc.errors import KvcalcError
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.matmul import gemm_seconds, matmul_time
+from kvcalc.timing.operators.rows import ALIKE, ANY, NARROW
+from kvcalc.timing.operators.smooth import Times
+from kvcalc.timing.peaks import arithmetic
+
+# Formats whose expert kernels stand in for each other: engines run fp8 experts of either scaling alike, and mxfp4 with
+# wide or eight-bit activations, whichever is faster.
+EQUALS = {"fp8": ("fp8-block",), "fp8-block": ("fp8",), "fp8-channel": ("fp8", "fp8-block"), "mxfp4": ("mxfp4-a8",)}
+QUANTIZES = {"mxfp4-a8": "mxfp8"}  # kernels that take narrower activations than the weights' format says
+WEIGHT_ONLY_4 = "mxfp4"  # four-bit experts that are widened were measured in this format alone
+
+
+def experts_seconds(operator: Operator, machine: Machine) -> Times:
+    """(latency, work): the fastest of the kernels that were measured for this GPU and format."""
+    load = operator.experts
+    if load is None:
+        raise KvcalcError(f"operator {operator.name} has no experts", hint="make it with expert_operators")
+    if not machine.profile.fused_experts:
+        half = replace(
+            operator,
+            flops=operator.flops / 2,
+            weight_bytes=operator.weight_bytes / 2,
+            activation_bytes=operator.activation_bytes / 2,
+        )
+        latency, work = gemm_seconds(half, machine)
+        return 2 * latency, 2 * work
+    dtype, _ = arithmetic(machine.gpu, operator.compute)
+    usable = [row for row in machine.kernels.experts if row.chosen]
+    widened = (WEIGHT_ONLY_4,) if operator.bits <= 4 and dtype not in NARROW else ()
+    equals = EQUALS.get(operator.format, ())
+    names = (operator.format, *equals, *widened, dtype, ALIKE.get(dtype, dtype), ANY)
+    rows = next((found for name in names if (found := [row for row in usable if row.dtype == name])), usable)
+    shares = machine.kernels.experts_flops_share
+    flops_share = shares[max((key for key in shares if int(key) <= load.experts), key=int)]
+    best: Quantity = None
+    for row in rows:
+        peak = arithmetic(machine.gpu, QUANTIZES.get(row.dtype, operator.compute))[1]
+        latency, work = matmul_time(
+            operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, row.bandwidth_share, flops_share
+        )
+        best = latency + work if best is None else least(best, latency + work)
+    first = min(row.latency_s for row in rows)
+    return first, best - first

@@ -1,0 +1,37 @@
+"""Matrix multiplications: a latency, and bytes and FLOPs at shares of the data sheet's rates."""
+
+from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.work import Operator
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.rows import ALIKE, ANY, NARROW, row_of
+from kvcalc.timing.operators.smooth import Times, smooth_maximum
+from kvcalc.timing.peaks import arithmetic
+
+
+def matmul_time(
+    bytes_moved: Quantity,
+    flops: Quantity,
+    bandwidth: float,
+    peak: float,
+    latency: float,
+    bandwidth_share: float,
+    flops_share: float,
+) -> Times:
+    """A multiplication, or all experts of a layer: bytes at a share of the bandwidth against FLOPs at one of the peak.
+
+    >>> latency, work = matmul_time(3.35e6, 0, 3.35e12, 989e12, 4e-6, 0.9, 0.8)
+    >>> round((latency + work) * 1e6, 2)
+    5.11
+    """
+    return latency, smooth_maximum(bytes_moved / (bandwidth_share * bandwidth), flops / (flops_share * peak))
+
+
+def gemm_seconds(operator: Operator, machine: Machine) -> Times:
+    """(latency, work) of one call; weights that are widened cost a share of the bandwidth."""
+    dtype, peak = arithmetic(machine.gpu, operator.compute)
+    quantized = (ANY,) if operator.bits <= 8 else ()
+    row = row_of(machine.kernels.gemm, operator.format, *quantized, dtype, ALIKE.get(dtype, dtype))
+    share = row.bandwidth_share
+    if operator.bits <= 8 and dtype not in NARROW:
+        share *= machine.kernels.weight_only_share.get("4" if operator.bits <= 4 else "8", 1)
+    return matmul_time(operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, share, row.flops_share)

@@ -1,0 +1,31 @@
+"""Which row of measured constants an operator takes: its own element type's, or one's whose kernels it runs like."""
+
+from typing import TypeVar
+
+from kvcalc.specs.kernels import (
+    AttentionKernel,
+    GemmKernel,
+    LatentAttentionKernel,
+    PrefillAttentionKernel,
+)
+
+Kernel = TypeVar("Kernel", GemmKernel, AttentionKernel, LatentAttentionKernel, PrefillAttentionKernel)
+NARROW = ("fp8", "int8", "fp4", "nvfp4", "mxfp8", "mxfp4")  # arithmetic on quantized activations
+ANY = "any"
+# Element types without measurements of their own, and whose kernels they run like.
+ALIKE = {"fp16": "bf16", "mxfp8": "fp8", "int8": "fp8", "fp8-channel": "fp8", "fp4": "nvfp4", "mxfp4": "nvfp4"}
+
+
+def rows_of(rows: tuple[Kernel, ...], dtype: str) -> tuple[Kernel, ...]:
+    """All rows of one element type."""
+    return tuple(row for row in rows if row.dtype == dtype)
+
+
+def row_of(rows: tuple[Kernel, ...], *dtypes: str) -> Kernel:
+    """The first row of the first of these element types that has one; else the first row, bf16's."""
+    usable = [row for row in rows if not isinstance(row, GemmKernel) or row.graph]
+    for dtype in dtypes:
+        for row in usable:
+            if row.dtype == dtype:
+                return row
+    return usable[0]

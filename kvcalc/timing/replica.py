@@ -1,0 +1,64 @@
+"""One data-parallel replica of a model, as it is served on its machine: what every time is worked out from."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kvcalc.counting.cache import CacheProfile, cache_profile
+from kvcalc.counting.operators.passes import step_operators
+from kvcalc.counting.work import Operator, Step
+from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
+from kvcalc.specs.model import ModelSpec, MoeMlp
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.peaks import arithmetic
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A model, its layout and its element types on a machine; recurrent mixers say the type of their own state.
+
+    `ideal` leaves nothing but the bound. `budget` is the prompt tokens of one step at most.
+    """
+
+    model: ModelSpec
+    layout: Layout
+    machine: Machine
+    cache_dtype: str = "bf16"
+    budget: int = BATCHED_TOKENS
+    ideal: bool = False
+    eager: bool = False  # kernels are launched one by one, not as a graph
+    offload_bytes: int = 0  # of weights, per GPU, that stay in the host's memory
+    recv_interval: int = 1  # decode steps between two looks for new requests
+
+    def operators(self, step: Step) -> tuple[Operator, ...]:
+        """What one GPU does in a pass."""
+        found = step_operators(self.model, self.layout, step, self.cache_dtype)
+        if not self.offload_bytes:
+            return found
+        return (*found, Operator("offloaded weights", "host", 1, link_bytes=float(self.offload_bytes), ranks=2))
+
+    @cached_property
+    def routed(self) -> bool:
+        """Whether the model has experts that a router chooses."""
+        return any(isinstance(group.mlp, MoeMlp) for group in self.model.groups)
+
+    @property
+    def layer_launch_s(self) -> float:
+        """Seconds of a pass that go into launches no graph hides."""
+        return 0.0 if self.ideal else self.machine.profile.layer_s * self.model.layers
+
+    @cached_property
+    def cache(self) -> CacheProfile:
+        """One sequence's cache on one GPU, as the mathematics needs it."""
+        return cache_profile(self.model, self.cache_dtype, layout=self.layout)
+
+    @cached_property
+    def peak_flops(self) -> float:
+        """Dense peak, in FLOP/s, of the element type in which most weights multiply."""
+        parameters: dict[str, int] = {}
+        for group in self.model.groups:
+            for tensor in group.tensors:
+                if tensor.matmul:
+                    compute = tensor.format.compute
+                    parameters[compute] = parameters.get(compute, 0) + group.count * tensor.parameters
+        most = max(parameters, key=lambda name: parameters[name], default=self.model.dtype)
+        return arithmetic(self.machine.gpu, most)[1]
