@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.counting.layout import leaves_node
+from kvcalc.engines import admitted_sequences
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS
 from kvcalc.specs.model import MoeMlp
@@ -15,6 +16,7 @@ def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
         *deployed.gpu.assumptions,
         *deployed.budget.assumptions,
         *_memory(deployed),
+        *_admitted(deployed),
         *_prompt_tokens(deployed),
         *time_assumptions(deployed),
         *deployed.bill.assumptions,
@@ -55,6 +57,15 @@ def _memory(deployed: Deployed) -> Iterator[Assumption]:
     if not given and measured and deployed.gpu.vendor not in measured:
         why = f"what an engine spends before the cache was measured on {' and '.join(measured)} GPUs"
         yield Assumption(name="memory", value=f"as on {measured[0]}", why=why)
+
+
+def _admitted(deployed: Deployed) -> Iterator[Assumption]:
+    """How many sequences run at once, where the engine works it out from its pool."""
+    if deployed.capacity is None or deployed.deployment.max_num_seqs or deployed.int_taken("max_num_seqs"):
+        return
+    found = admitted_sequences(deployed.capacity, deployed.deployment)
+    if found is not None:
+        yield Assumption(name="max_num_seqs", value=found, why="what the engine makes of its pool's tokens")
 
 
 def _prompt_tokens(deployed: Deployed) -> Iterator[Assumption]:

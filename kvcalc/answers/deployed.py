@@ -6,7 +6,15 @@ from kvcalc.answers.question import Question
 from kvcalc.catalog.prices import bill
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.layout import pipeline_stages
-from kvcalc.engines import cache_dtype, capacity, loaded_weight_bytes, memory_before_cache, rules, with_state_dtypes
+from kvcalc.engines import (
+    admitted_sequences,
+    cache_dtype,
+    capacity,
+    loaded_weight_bytes,
+    memory_before_cache,
+    rules,
+    with_state_dtypes,
+)
 from kvcalc.engines.capacity import Capacity, length_of
 from kvcalc.engines.contract import Rules
 from kvcalc.engines.memory.budget import MemoryBudget
@@ -111,7 +119,8 @@ class Deployed:
     @cached_property
     def max_num_seqs(self) -> int | None:
         """Sequences that the engine admits to a step; None: it sets no limit."""
-        return self.deployment.max_num_seqs or self.int_taken("max_num_seqs")
+        said = self.deployment.max_num_seqs or self.int_taken("max_num_seqs")
+        return said or (None if self.capacity is None else admitted_sequences(self.capacity, self.deployment))
 
     @cached_property
     def max_num_batched_tokens(self) -> int:

@@ -22,7 +22,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
 
     \b
       kvcalc curve llama-3-8b --gpu h100-sxm --context 2048
-      kvcalc curve llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 16 --concurrency 64
+      kvcalc curve llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --tpot 30ms
       kvcalc curve llama-3-8b --gpu h100-sxm --gpu h200-sxm --tpot 50ms
       kvcalc curve llama-3-70b --gpu h100-sxm -tp 4 -tp 8 -f svg -o curve.svg
       kvcalc curve llama-3-8b --gpu h100-sxm --batch 64 --context 1k --context 4k

@@ -22,6 +22,7 @@ from kvcalc.specs.model import Mixer, ModelSpec, Recurrent
 
 __all__ = [
     "Capacity",
+    "admitted_sequences",
     "budget_of_start",
     "cache_dtype",
     "capacity",
@@ -60,6 +61,11 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
         )
     stages = pipeline_stages(model, deployment.pipeline_parallel_size)
     return cast(Pools, _part(deployment.engine, "capacity")).capacity(model, deployment, pool_bytes, stages)
+
+
+def admitted_sequences(held: Capacity, deployment: Deployment) -> int | None:
+    """Sequences that the engine runs at once with this pool where no flag says it; None: as many as have room."""
+    return cast(Pools, _part(deployment.engine, "capacity")).admitted(held, deployment)
 
 
 def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:

@@ -94,6 +94,9 @@ class Pools(Protocol):
     ) -> Capacity:
         """Blocks, tokens and sequences in `pool_bytes` per GPU; `stages` has the layers of each pipeline stage."""
 
+    def admitted(self, held: Capacity, deployment: Deployment) -> int | None:
+        """Sequences that run at once where nobody said how many, by the pool; None: the pool does not limit them."""
+
 
 class Memory(Protocol):
     """`memory.py`."""

@@ -124,6 +124,8 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
 def _default_chunk(deployed: Deployed, batch: int) -> int:
     """What is left of a step's tokens when every decoding sequence has had one."""
     budget = deployed.max_num_batched_tokens
+    if deployed.replica.machine.profile.prefill_first:
+        return budget  # a prompt is a step of its own
     if batch >= budget:
         raise KvcalcError(
             f"{format_count(batch)} decoding sequences fill max_num_batched_tokens = {format_count(budget)}",

@@ -70,3 +70,8 @@ def _groups(profile: CacheProfile, spread: int) -> tuple[Group, ...]:
         )
         for group in profile.groups
     )
+
+
+def admitted(held: Capacity, deployment: Deployment) -> int | None:
+    """The pool sets no limit but its room."""
+    return None

@@ -107,3 +107,8 @@ def _rows(window: int | None, row: int, micro_batch: int) -> Group:
         token_bytes=row,
         window=window,
     )
+
+
+def admitted(held: Capacity, deployment: Deployment) -> int | None:
+    """The pool sets no limit but its room."""
+    return None

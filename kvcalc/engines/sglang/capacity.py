@@ -197,3 +197,8 @@ def _sliding_pool(model: ModelSpec, tokens: int, cell: int, page: int) -> Pool:
         window=window,
     )
     return Pool(name="sliding", num_blocks=tokens // page, block_bytes=cell * page, groups=(group,))
+
+
+def admitted(held: Capacity, deployment: Deployment) -> int | None:
+    """What max_running_requests is where nobody said it."""
+    return max_running_requests(held, deployment)

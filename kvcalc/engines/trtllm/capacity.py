@@ -113,3 +113,8 @@ def _reserved_states(model: ModelSpec, deployment: Deployment, stage: frozenset[
         )
     group = Group(kind="state", layers=1, page_bytes=state, fixed_blocks=1)
     return (Pool(name="state", num_blocks=deployment.max_num_seqs, block_bytes=state, groups=(group,)),)
+
+
+def admitted(held: Capacity, deployment: Deployment) -> int | None:
+    """The pool sets no limit but its room."""
+    return None

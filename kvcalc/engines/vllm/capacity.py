@@ -143,3 +143,8 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
         assert page.window is not None
         fields["most_tokens"] = page.window + in_flight_tokens(deployment, rules)
     return build(Group, fields)
+
+
+def admitted(held: Capacity, deployment: Deployment) -> int | None:
+    """The pool sets no limit but its room."""
+    return None
