@@ -95,8 +95,12 @@ WORKLOAD = (
     _text("Workload", "output_len", "--output-len --osl", "TOKENS", "Output tokens of a request."),
 )
 
-SERVED = (
+CONCURRENCY = (
     _text("Workload", "concurrency", "--concurrency", "N", "Clients of each replica. Default: all that run at once."),
+)
+
+SERVED = (
+    *CONCURRENCY,
     _text("Workload", "num_prompts", "--num-prompts", "N", "Requests in all, of each replica. Default: 10 a client."),
     _switch("Workload", "equal_lengths", "--equal-lengths", "All requests are of the same lengths."),
     _text("Workload", "prefix_hit", "--prefix-hit", "TOKENS", "Of each prompt, tokens whose cache is there already."),

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.passes import timed
 from kvcalc.answers.question import ask
 from kvcalc.answers.simulate.machine import windows_of
 from kvcalc.counting.work import Step
 from kvcalc.simulator.step_times import ConstantTimes, RooflineTimes, pairs
 from kvcalc.simulator.table import tabled
+from kvcalc.timing.passes import Pass
 
 MODELS = {  # and how far the table may be off: latents are expanded for a chunk's whole past, which bends
     "llama-3-8b": ({}, 1e-9),
@@ -27,7 +27,7 @@ def machine(request):
     flags, error = MODELS[request.param]
     deployed = Deployed(ask(request.param, {"gpu": "h200-sxm", **flags}))
     windows = windows_of(deployed.model)
-    table = tabled(lambda step: timed(deployed, step).estimate_s, SEQUENCES, BUDGET, windows)
+    table = tabled(lambda step: Pass(deployed.replica, step).time_s, SEQUENCES, BUDGET, windows)
     return deployed, table, error
 
 
@@ -53,7 +53,7 @@ def test_table_equals_timer(machine, sequences, context, prompts, tokens, start)
         Step(decode=sequences, context=context, prompts=prompts, tokens=tokens, start=start),
         Step(prompts=prompts, tokens=tokens, start=start),
     )
-    assert have == pytest.approx([float(timed(deployed, step).estimate_s) for step in steps], rel=error)
+    assert have == pytest.approx([float(Pass(deployed.replica, step).time_s) for step in steps], rel=error)
 
 
 @given(st.integers(0, 500), st.integers(1, 500), st.integers(1, 300))

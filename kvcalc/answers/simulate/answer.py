@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import operating_point
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.figures import Latencies, gaps, meets, percentile, percentiles, ranged, spread
 from kvcalc.answers.simulate.machine import Simulated, simulated
@@ -11,7 +12,7 @@ from kvcalc.answers.simulate.runs import capacity, run
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
-from kvcalc.answers.verdict import unfit_reason
+from kvcalc.answers.verdict import verdict
 from kvcalc.results.data import data_of
 from kvcalc.results.simulate import Moment, SimulateReport, SimulateResult, Target, Value
 from kvcalc.simulator.traffic import rate_of
@@ -43,8 +44,7 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
     requests, plain = workload.requests, runs[0].outcome
     rate = rate_of(requests)
     loads = [None if rate is None else rate / capacity(replica, requests, factor) for factor in factors]
-    point = deployed.operating_point()
-    reason = unfit_reason(deployed, point) if deployed.capacity is not None else deployed.budget.reason
+    fitting = verdict(deployed, operating_point(deployed))
     verdicts = [verdict_of(one, load) for one, load in zip(runs, loads, strict=True)]
     tokens = sum(requests.output)
     slots, blocks = replica.settings.max_num_seqs, replica.settings.num_blocks
@@ -53,9 +53,9 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
         gpu=deployed.gpu.title,
         gpus=deployed.deployment.gpus,
         engine=deployed.deployment.engine,
-        fits=None if deployed.capacity is None else reason is None,
-        fit="may_fit" if deployed.capacity is None else "does_not_fit" if reason else "fits",
-        reason=reason,
+        fits=fitting.fits,
+        fit=fitting.fit,
+        reason=fitting.reason,
         requests=workload.given,
         refused=workload.refused,
         unordered=workload.sorted,

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.passes import timed
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.counting.work import Step
 from kvcalc.engines.capacity import Capacity
@@ -13,6 +12,7 @@ from kvcalc.simulator.step_times import ConstantTimes, RooflineTimes, TabledTime
 from kvcalc.simulator.table import tabled
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, ModelSpec
+from kvcalc.timing.passes import Pass
 
 Times = TabledTimes | ConstantTimes | RooflineTimes
 MOST_SEQS = 1024  # where neither flag nor engine limits them
@@ -50,20 +50,20 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
     if not deployed.engine.TIMED:
         return Simulated(settings, roofline_of(deployed), assumptions=assumptions)
     table = tabled(
-        lambda step: timed(deployed, step).estimate_s,
+        lambda step: Pass(deployed.replica, step).time_s,
         settings.max_num_seqs,
         settings.max_num_batched_tokens,
         windows_of(deployed.model),
         1 + settings.draft_tokens,
     )
-    point = timed(deployed, Step(decode=TYPICAL_BATCH, context=TYPICAL_CONTEXT)).range
+    point = Pass(deployed.replica, Step(decode=TYPICAL_BATCH, context=TYPICAL_CONTEXT)).estimate
     assert point is not None
     return Simulated(
         settings=settings,
         times=table,
         low=point.low / point.value,
         high=point.high / point.value,
-        front_s=deployed.machine.profile.queue_fixed_s,
+        front_s=deployed.front_end_s,
         assumptions=assumptions,
     )
 
@@ -84,11 +84,11 @@ def windows_of(model: ModelSpec) -> tuple[int, ...]:
 
 def roofline_of(deployed: Deployed) -> RooflineTimes:
     """The lessons' bound as two lines, read off its own terms."""
-    plain = timed(deployed, Step(decode=1, context=0))
-    longer = timed(deployed, Step(decode=1, context=1000))
+    plain = Pass(deployed.replica, Step(decode=1, context=0))
+    longer = Pass(deployed.replica, Step(decode=1, context=1000))
     bandwidth = deployed.gpu.memory_bandwidth_bytes_per_s
-    long = timed(deployed, Step(prompts=1, tokens=2000))
-    short = timed(deployed, Step(prompts=1, tokens=1000))
+    long = Pass(deployed.replica, Step(prompts=1, tokens=2000))
+    short = Pass(deployed.replica, Step(prompts=1, tokens=1000))
     row = float(plain.compute_time_s)
     return RooflineTimes(
         weights_s=float(plain.weight_bytes) / bandwidth,
