@@ -21,6 +21,10 @@ from kvcalc.specs.base import Assumption
 from kvcalc.specs.build import build
 
 
+MOST_STARTS_NAMED = 4
+APART = ("lines", "starts", "others", "unused", "first_line", "last_line")  # said elsewhere in the answer
+
+
 def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) -> DiagnoseReport:
     """The answer for a log.
 
@@ -67,7 +71,12 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
 
 
 def _restarts(facts: LogFacts) -> tuple[str, ...]:
-    return (f"the text holds {facts.starts} starts: the last that says anything of memory counts",) * (facts.starts > 1)
+    unused = tuple(f"the log says {what}, which is not used" for what in facts.unused)
+    if facts.starts == 1:
+        return unused
+    shown = f"lines {facts.first_line} to {facts.last_line} are shown"
+    others = "; ".join(facts.others[:MOST_STARTS_NAMED])
+    return (f"the text holds {facts.starts} starts: {shown}, the others are {others}", *unused)
 
 
 def _weights(specs: Logged) -> int | None:
@@ -121,7 +130,7 @@ def _capacity(facts: LogFacts, specs: Logged) -> Capacity | None:
 
 def _log(facts: LogFacts) -> dict[str, Any]:
     """Everything the log says but the lines it was read from."""
-    said = {name: value for name, value in data_of(facts).items() if name not in ("lines", "starts")}
+    said = {name: value for name, value in data_of(facts).items() if name not in APART}
     said["caches"] = [{name: value for name, value in one.items() if value is not None} for one in said["caches"]]
     return {name: value for name, value in said.items() if value not in (None, [], {})}
 

@@ -79,11 +79,19 @@ class LogFacts(Frozen):
     encoder_tokens: int | None = None
     tried_bytes: int | None = None  # the allocation that failed
     free_at_failure_bytes: int | None = None
+    in_use_bytes: int | None = None  # by the process, when it failed
+    torch_allocated_bytes: int | None = None
+    torch_idle_bytes: int | None = None  # reserved by PyTorch, and in no tensor
+    short_bytes: int | None = None  # what was missing where a log prints a pool below zero
 
     caches: tuple[LogCache, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     lines: tuple[LogLine, ...] = ()
     starts: int = 1  # how many starts the text holds; the last one that says anything of memory counts
+    others: tuple[str, ...] = ()  # the other starts, in words
+    unused: tuple[str, ...] = ()  # what the text says and no engine can have meant, or of which start is not known
+    first_line: int = 1  # of this start
+    last_line: int = 1
 
     @property
     def cache_bytes(self) -> int | None:

@@ -20,6 +20,8 @@ class Pattern(NamedTuple):
     cache: str | None
     buffer: str | None  # llama.cpp: a buffer of one device, to be summed over devices
     start: bool
+    phase: int  # how far the start has come: 1 weights are loaded, 3 the pool is known, 4 what it holds; 0: any time
+    opens: bool  # what a start does once: after a later phase it is another start
     example: str
     gives: dict[str, Any]
 
@@ -43,6 +45,8 @@ def patterns() -> tuple[Pattern, ...]:
             cache=row.get("cache"),
             buffer=row.get("buffer"),
             start=row.get("start", False),
+            phase=row.get("phase", 0),
+            opens=row.get("opens", False),
             example=row["example"],
             gives=row["gives"],
         )

@@ -1,36 +1,31 @@
 """A start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp → LogFacts.
 
-Lines are tried against the table of logs.toml; colours, timestamps, prefixes of containers and interleaved ranks do
-not matter. The text is read line by line, so a log of any size will do.
+Lines are tried against the table of logs.toml; colours, timestamps, prefixes of containers, wrapped lines and
+interleaved ranks do not matter. The text is read line by line, so a log of any size will do.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TextIO
 
 from kvcalc.engines.logs.facts import LogCache, LogFacts, LogLine, Refusal, Value
-from kvcalc.engines.logs.patterns import Pattern, patterns, values_of
-from kvcalc.engines.logs.settings import settings_in
+from kvcalc.engines.logs.patterns import Pattern, values_of
+from kvcalc.engines.logs.result import facts_of
+from kvcalc.engines.logs.settings import engine_of, settings_in
+from kvcalc.engines.logs.starts import Found, Start, Starts, stream_of
+from kvcalc.engines.logs.wrapped import Line, lines_of
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.build import build
 
 LONGEST_LINE = 20_000  # characters; a start-up line is shorter, and what follows is not needed
 MOST_NOTES = 2_000  # lines that are kept as evidence
-_COLOURS = re.compile(r"\x1b\[[0-9;?]{0,30}[A-Za-z]")
+MOST_STREAMS = 100
+MOST_LINES = 20_000  # that say something, of one container
 _RANK = re.compile(
     r"(?<![A-Za-z])((?:TP|PP|DP|EP|DCP)\d{1,4}(?:[_ ](?:TP|PP|DP|EP|DCP)\d{1,4}){0,4})\b|rank[ =](\d{1,4})"
 )
 _SMALLEST = {"pool", "tokens", "blocks", "concurrency", "estimated_max_len", "free_before_load", "free_after_load"}
 _LARGEST = {
-    "weights",
-    "consumed",
-    "non_torch",
-    "activation",
-    "activation_with_graphs",
-    "graphs",
-    "needed",
-    "total",
+    *("weights", "consumed", "non_torch", "activation", "activation_with_graphs", "graphs", "needed", "total"),
     "cells",
 }
 # Settings that some lines print on their own.
@@ -42,54 +37,42 @@ _SETTINGS = {
     "decode_context_parallel": "decode_context_parallel_size",
     "block_size": "block_size",
 }
-_BYTES = (
-    *("total", "free", "requested", "weights", "consumed", "non_torch", "activation", "activation_with_graphs"),
-    *("graphs", "graphs_estimate", "pool", "free_before_load", "free_after_load", "free_after_pool"),
-    *("needed", "tried", "free_at_failure"),
-)
-_TEXT = ("version", "model", "model_file", "architecture", "gpu", "runner", "sampler")
-_PLAIN = (*_TEXT, "blocks", "block_size", "tokens", "concurrency", "estimated_max_len", "encoder_tokens")
-_CAPACITY = {"pool", "tokens", "blocks", "needed", "weights", "consumed"}
 NOTHING_FOUND = "no start-up line of vLLM, SGLang, TensorRT-LLM or llama.cpp in this text"
 
 
-class _Start:
-    """What was collected of one start of the engine."""
-
-    def __init__(self) -> None:
-        self.facts: dict[str, Value] = {}
-        self.settings: dict[str, Value] = {}
-        self.buffers: dict[tuple[str, str], int] = {}
-        self.caches: list[tuple[str | None, LogCache]] = []
-        self.refusals: list[Refusal] = []
-        self.lines: list[LogLine] = []
-        self.votes: Counter[str] = Counter()
-
-    @property
-    def says_memory(self) -> bool:
-        return bool(_CAPACITY & self.facts.keys() or self.caches or self.refusals or self.buffers)
-
-
 def read_log(text: str | Iterable[str]) -> LogFacts:
-    """The facts of a log.
+    """The facts of the last start in a log that says anything of memory.
 
     Args:
         text: the whole text, or its lines (an open file); see `bounded_lines` for files of unknown origin.
 
     Raises KvcalcError where no line is of a known engine.
     """
-    starts = [_Start()]
+    return read_starts(text)[-1]
+
+
+def read_starts(text: str | Iterable[str]) -> tuple[LogFacts, ...]:
+    """Every start in a log, in the order of their last lines; those that say nothing of memory only if none does.
+
+    Raises KvcalcError where no line is of a known engine.
+    """
+    streams: dict[str, list[Said]] = {}
     lines = text.splitlines() if isinstance(text, str) else text
-    for number, raw in enumerate(lines, start=1):
-        line = raw[:LONGEST_LINE]
-        if "\x1b" in line:
-            line = _COLOURS.sub("", line)
-        _read_line(line.rstrip(), number, starts)
-    told = [start for start in starts if start.says_memory]
-    chosen = told[-1] if told else next((start for start in reversed(starts) if start.votes or start.settings), None)
-    if chosen is None:
+    for line in lines_of(raw[:LONGEST_LINE] for raw in lines):
+        name, rest = stream_of(line.text)
+        said = _said(line, rest)
+        if said is not None:
+            kept = streams.setdefault(name if name in streams or len(streams) < MOST_STREAMS else "", [])
+            kept.append(said)
+            del kept[:-MOST_LINES]
+    collected = [_collected(kept) for kept in streams.values()]
+    starts = sorted((start for stream in collected for start in stream.all), key=lambda start: start.last)
+    heard = [start for start in starts if start.says_anything]
+    told = [start for start in heard if start.says_memory] or heard[-1:]
+    if not told:
         raise KvcalcError(NOTHING_FOUND, hint="give the output of the server from its first line on")
-    return _facts(chosen, len(starts))
+    aside = sum(stream.aside for stream in collected)
+    return tuple(facts_of(start, heard, aside) for start in told)
 
 
 def bounded_lines(file: TextIO) -> Iterator[str]:
@@ -98,18 +81,50 @@ def bounded_lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _read_line(line: str, number: int, starts: list[_Start]) -> None:
-    lowered = line.lower()
-    found = [
-        (pattern, match) for pattern in patterns() if pattern.key in lowered and (match := pattern.match.search(line))
-    ]
-    if found and starts[-1].says_memory and any(pattern.start for pattern, _ in found):
-        starts.append(_Start())
-    start = starts[-1]
-    start.settings |= settings_in(line, lowered)
-    rank = _rank(line) if found else None
-    for pattern, match in found:
-        _note(start, pattern, values_of(match), line, number, rank)
+class Said(NamedTuple):
+    """A line that says something."""
+
+    line: Line
+    rest: str  # without the container's name
+    engine: str | None
+    found: Found
+    settings: dict[str, Value]
+
+
+def _said(line: Line, rest: str) -> Said | None:
+    settled = stream_of(line.settled)[1]
+    lowered = settled.lower()
+    settings = settings_in(settled, lowered)
+    if not line.found and not settings:
+        return None
+    found: Found = [(pattern, values_of(match)) for pattern, match in line.found]
+    voted = [pattern.engine for pattern, _ in found if pattern.engine != "any"]
+    engine = voted[0] if voted else engine_of(lowered) if settings else None
+    return Said(line, rest, engine, found, settings)
+
+
+def _collected(lines: Sequence[Said]) -> Starts:
+    """Twice where the first time shows that starts overlap: then what came before that is known is doubtful too."""
+    starts = Starts()
+    for said in lines:
+        _take(said, starts)
+    if not starts.mixed:
+        return starts
+    again = Starts(frozenset(starts.mixed))
+    for said in lines:
+        _take(said, again)
+    return again
+
+
+def _take(said: Said, starts: Starts) -> None:
+    start = starts.of_line(said.rest, said.line.number, said.engine, said.found, said.settings)
+    if start is None:
+        return
+    start.settings |= said.settings
+    rank = _rank(said.rest) if said.found else None
+    for pattern, values in said.found:
+        if pattern.engine in ("any", said.engine):
+            _note(start, pattern, dict(values), said.line, rank)
 
 
 def _rank(line: str) -> str | None:
@@ -119,16 +134,14 @@ def _rank(line: str) -> str | None:
     return match[1] or f"rank {match[2]}"
 
 
-def _note(
-    start: _Start, pattern: Pattern, values: dict[str, str | int | float], line: str, number: int, rank: str | None
-) -> None:
+def _note(start: Start, pattern: Pattern, values: dict[str, str | int | float], line: Line, rank: str | None) -> None:
     if pattern.engine != "any":
         start.votes[pattern.engine] += 1
     if pattern.refusal and len(start.refusals) < MOST_NOTES:
-        start.refusals.append(Refusal(kind=pattern.refusal, text=line.strip()[:500], number=number))
+        start.refusals.append(Refusal(kind=pattern.refusal, text=line.text.strip()[:500], number=line.number))
     if len(start.lines) < MOST_NOTES:
         start.lines.extend(
-            LogLine(fact=fact, value=value, number=number, rank=rank, source=pattern.source)
+            LogLine(fact=fact, value=value, number=line.number, rank=rank, source=pattern.source)
             for fact, value in values.items()
         )
     if pattern.buffer is not None and pattern.buffer in values:
@@ -173,7 +186,7 @@ def _streams(sequences: str | None) -> int | None:
     return int(streams) if slash and streams.isdigit() else None
 
 
-def _merge(start: _Start, fact: str, value: Value) -> None:
+def _merge(start: Start, fact: str, value: Value) -> None:
     """Several ranks say the same thing: the engine follows the one with the least room."""
     old = start.facts.get(fact)
     if isinstance(old, int | float) and isinstance(value, int | float):
@@ -184,39 +197,3 @@ def _merge(start: _Start, fact: str, value: Value) -> None:
     start.facts[fact] = value
     if fact in _SETTINGS:
         start.settings[_SETTINGS[fact]] = value
-
-
-def _facts(start: _Start, starts: int) -> LogFacts:
-    facts = dict(start.facts)
-    for name in {buffer for buffer, _ in start.buffers}:
-        facts[name] = sum(
-            size for (buffer, device), size in start.buffers.items() if buffer == name and _on_gpu(device)
-        )
-    if "loaded" in facts:
-        facts.setdefault("weights", facts["loaded"])
-    cells = [cache.tokens for _, cache in start.caches if cache.tokens]
-    if cells or "cells" in facts:
-        facts.setdefault("tokens", max(cells, default=facts.get("cells", 0)))
-    fields: dict[str, object] = {name: facts[name] for name in _PLAIN if name in facts}
-    fields |= {f"{name}_bytes": facts[name] for name in _BYTES if name in facts}
-    fields = {name: str(value) if name in _TEXT else value for name, value in fields.items()}
-    model = start.settings.get("model", facts.get("model"))
-    first = next((rank for rank, _ in start.caches), None)
-    return build(
-        LogFacts,
-        fields
-        | {
-            "engine": start.votes.most_common(1)[0][0] if start.votes else None,
-            "model": None if model is None else str(model),
-            "settings": start.settings,
-            "caches": tuple(cache for rank, cache in start.caches if rank == first),
-            "refusals": tuple(start.refusals),
-            "lines": tuple(start.lines),
-            "starts": starts,
-        },
-    )
-
-
-def _on_gpu(device: str) -> bool:
-    """llama.cpp names its buffers by device; the host's do not count."""
-    return not device.strip().upper().startswith(("CPU", "CUDA_HOST", "HOST", "ROCM_HOST", "VULKAN_HOST"))

@@ -24,13 +24,24 @@ def _expression() -> re.Pattern[str]:
 
 
 @cache
-def _markers() -> tuple[str, ...]:
-    return tuple(table()["settings"]["lines"])
+def _markers() -> tuple[tuple[str, str], ...]:
+    """What a line that prints settings holds, and whose line it is then."""
+    lines = ((engine, texts) for engine, texts in table()["settings"].items() if engine != "names")
+    return tuple((text, engine) for engine, texts in lines for text in texts)
+
+
+def engine_of(lowered: str) -> str | None:
+    """Whose settings a line prints, where its wording says so.
+
+    >>> engine_of("server_args=serverargs(model_path='m')"), engine_of("--max-model-len 4096")
+    ('sglang', None)
+    """
+    return next((engine for text, engine in _markers() if engine != "any" and text in lowered), None)
 
 
 def settings_in(line: str, lowered: str) -> dict[str, Value]:
     """The settings of a line that prints some; of repeats, the first counts (nested values come later)."""
-    if not any(marker in lowered for marker in _markers()):
+    if not any(text in lowered for text, _ in _markers()):
         return {}
     found: dict[str, Value] = {}
     for match in _expression().finditer(line):
