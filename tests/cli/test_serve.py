@@ -48,7 +48,7 @@ def test_a_flag_beside_it_wins_and_that_is_said(cli: Cli) -> None:
 def test_a_model_beside_it_stands_for_one_that_is_not_here(cli: Cli) -> None:
     line = "llama-server -m $DIR/model.gguf -np 1"
     assert_refused(cli("size --gpu rtx-4090 --serve", line))
-    assert cli("size llama-3-8b -q int4 --gpu rtx-4090 --json --serve", line).json["inputs"]["engine"] == "llamacpp"
+    assert cli("size llama-3-8b -q Q4_K_M --gpu rtx-4090 --json --serve", line).json["inputs"]["engine"] == "llamacpp"
 
 
 def test_a_variable_that_counts_is_an_error_that_names_it(cli: Cli) -> None:

@@ -20,7 +20,6 @@ from kvcalc.results.diagnose import DiagnoseReport, DiagnoseResult, Evidence
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.build import build
 
-
 MOST_STARTS_NAMED = 4
 APART = ("lines", "starts", "others", "unused", "first_line", "last_line")  # said elsewhere in the answer
 
