@@ -1,4 +1,4 @@
-"""Write kvcalc/catalog/families/class_defaults.json anew: what each configuration class of transformers declares.
+"""Write catalog/config/families/class_defaults.json anew: what each configuration class of transformers declares.
 
 python benchmarks/class_defaults.py        (needs the transformers package; nothing of a model is loaded)
 
@@ -10,13 +10,20 @@ import dataclasses
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 CATALOG = Path(__file__).parents[1] / "kvcalc" / "catalog"
 TARGET = CATALOG / "config" / "families" / "class_defaults.json"
+# What keys that shape a cache are called.
+SHAPING = (
+    "window", "kv_", "_kv", "kv$", "cache", "layer_types?$", "block_types?$", "attn_type", "attention_type",
+    "attention_layers", "num_.*heads", "n_heads?$", "head_(dim|size)", "lora_rank", "latent", "state_size", "d_state",
+    "conv_(kernel|dim)", "d_conv", "^ssm", "mamba", "compress", "^index", "sparse", "linear_attn", "linear_num", "hybrid",
+    "layer_pattern", "attention_pattern", "attn_pattern", "shared?_layers", "recurren", "loop", "every_n", "attn_layer",
+    "attention_chunk", "local_attention", "global_attention", "memory_(size|tokens|layers)", "block_configs",
+)  # fmt: skip
 WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
@@ -24,9 +31,7 @@ def main() -> int:
     import transformers
 
     names = set(named_keys())
-    shaping = re.compile(
-        "|".join(tomllib.loads((CATALOG / "config" / "families" / "unread.toml").read_text())["shaping"])
-    )
+    shaping = re.compile("|".join(SHAPING))
     classes = {}
     common = {field.name for field in dataclasses.fields(transformers.PreTrainedConfig)} - {"tie_word_embeddings"}
     for model_type, config_class in sorted(transformers.CONFIG_MAPPING.items()):

@@ -218,7 +218,13 @@ class ModelSpec(Sized):
     weight_file_bytes: int | None = None  # exact, from safetensors or GGUF headers; None: counted from tensors
     file_parameters: int | None = None  # exact, from headers
     assumptions: tuple[Assumption, ...] = ()
+    doubts: tuple[Assumption, ...] = ()  # those of them that a strict reader refuses: keys that are not understood
     sources: tuple[Source, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was read with doubt, in a sentence each."""
+        return tuple(f"{doubt.name} in the config: {doubt.why}" for doubt in self.doubts)
 
     @property
     def layers(self) -> int:

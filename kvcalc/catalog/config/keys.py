@@ -11,7 +11,9 @@ from kvcalc.errors import KvcalcError
 
 Json = Mapping[str, object]
 MOST_ENTRIES = 10_000  # of a list in a config: no model has that many layers
-_MISSING = object()
+SAMPLING = ("top_k",)  # a sampler's, in configs whose model has another key for its experts
+# Names that stand for another thing in some families: Zamba's width of a plain head.
+SECOND_MEANINGS = ("kv_channels", "embedding_dim", "num_local_experts", "dim")
 
 
 def shown(value: object) -> str:
@@ -43,11 +45,13 @@ class Keys:
         self._where = where
         self._over: Json = {}
         self._read: set[str] = set()
+        self._opened: dict[str, Keys] = {}  # nested objects that were asked for
+        self._doubts: dict[str, str] = {}
 
     def with_defaults(self, defaults: Json) -> "Keys":
         """The same keys, with what its class declares for absent ones; what was read stays remembered."""
         other = Keys(self._values, self._where, defaults)
-        other._read = self._read
+        other._read, other._opened, other._doubts = self._read, self._opened, self._doubts
         return other
 
     def over(self, values: Json) -> "Keys":
@@ -88,6 +92,42 @@ class Keys:
         """Keys of the config that nothing has asked for yet."""
         return [name for name in self.names() if name not in self._read]
 
+    @property
+    def name(self) -> str:
+        """The key that holds this object; "" for the whole config."""
+        return self._where.rpartition(".")[2]
+
+    def views(self, other: "Keys") -> bool:
+        """Whether both are of the same object of the config."""
+        return self._values is other._values
+
+    def value(self, name: str) -> object:
+        """What the config says of a key, without it counting as read."""
+        return self._values.get(name)
+
+    def was_read(self, name: str) -> bool:
+        return name in self._read
+
+    def declares(self, name: str) -> object:
+        """What its class declares for a key, without it counting as read."""
+        return self._defaults.get(name)
+
+    def declared(self, name: str) -> bool:
+        """Whether the config says no more of a key than its class does."""
+        return name in self._defaults and self._defaults[name] == self._values.get(name)
+
+    def opened(self) -> "Iterable[Keys]":
+        """Nested objects that were asked for."""
+        return self._opened.values()
+
+    def doubt(self, name: str, why: str) -> None:
+        """Remember that a key was not taken at its word: it is said with the answer."""
+        self._doubts.setdefault(self.path(name), why)
+
+    def doubts(self) -> Json:
+        """What was doubted, by the path of its key."""
+        return self._doubts
+
     def ignore(self, *names: str) -> None:
         """Mark keys as understood without a value being needed."""
         self._read.update(names)
@@ -117,7 +157,28 @@ class Keys:
     def integer(self, *names: str, default: int | None = None, least: int = 1, most: int = 10**8) -> int | None:
         """A whole number between `least` and `most`, or None where it is null or said nowhere."""
         value = self.raw(*names, default=default)
-        return None if value is None else self._whole(names, value, least, most)
+        if value is None:
+            return None
+        whole = self._whole(names, value, least, most)
+        self._refuse_another(names, whole)
+        return whole
+
+    def _refuse_another(self, names: Sequence[str], taken: int) -> None:
+        """One quantity under two names has one value. Some names have a second meaning; a layer may say its own."""
+        if any(name in self._over for name in names):
+            return
+        said = {name: self._values[name] for name in names if name in self._values and name not in SAMPLING}
+        first = next((name for name, value in said.items() if value == taken), None)
+        for name, value in said.items():
+            if first is None or type(value) is not int or value == taken:
+                continue
+            if name in SECOND_MEANINGS:
+                self.doubt(name, f"it is {shown(value)}, and {first}, which is taken, is {taken}")
+                continue
+            raise KvcalcError(
+                f"{self.path(first)} is {taken} and {self.path(name)} is {shown(value)}, and they mean the same",
+                hint="correct one of them in the config",
+            )
 
     def need(self, *names: str, least: int = 1, most: int = 10**8) -> int:
         """A whole number that the model cannot be read without."""
@@ -192,7 +253,13 @@ class Keys:
     def child(self, *names: str) -> "Keys | None":
         """A nested object, or None where there is none."""
         value = self.raw(*names)
-        return None if value is None else Keys(value, self._found(names))
+        if value is None:
+            return None
+        where = self._found(names)
+        if where not in self._opened or self._opened[where]._values is not value:
+            self._opened[where] = Keys(value, where)
+            self._opened[where]._doubts = self._doubts
+        return self._opened[where]
 
     def children(self, *names: str) -> list["Keys"] | None:
         """A list of nested objects, or None."""

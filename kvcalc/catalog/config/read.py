@@ -11,9 +11,10 @@ from kvcalc.catalog.config.families.rotary import rotary_width
 from kvcalc.catalog.config.families.sizes import switch
 from kvcalc.catalog.config.families.table import traits_of
 from kvcalc.catalog.config.families.taken import said_dtype, taken
-from kvcalc.catalog.config.families.unread import refuse_unread
+from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
 from kvcalc.catalog.config.towers import read_towers
+from kvcalc.catalog.config.unknown import Unread, facts_of, weigh
 from kvcalc.catalog.quantization.checkpoint import apply_quantization
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import OutOfRange, Source, replace
@@ -61,7 +62,7 @@ def _read(
     tied = _tied(root, keys, family)
     if traits.source == "source_tokens":
         keys = keys.over({"source_tokens": image_tokens(root)})
-    towers, assumptions = read_towers(config)
+    towers, assumptions = read_towers(config, root)
     if traits.encoder and root.flag("is_encoder_decoder", default=True):
         from kvcalc.catalog.config.families.encoder import read_encoder
 
@@ -82,9 +83,26 @@ def _read(
         assumptions=(*taken(root, keys, traits, model_type), *assumptions),
         sources=(source,),
     )
-    model = replace(model, rope_dim=rotary_width(keys, model.groups))
-    refuse_unread(keys, {*traits.understood, *defaults_of(model_type), *defaults_of(family)})
+    unread = _unread(root, keys, traits, model)
+    assumptions = (*model.assumptions, *unread.assumptions)
+    rope_dim = rotary_width(keys, model.groups)
+    model = replace(model, rope_dim=rope_dim, assumptions=assumptions, doubts=unread.doubts)
     return apply_quantization(model, config, hf_quant_config)
+
+
+def _unread(root: Keys, keys: Keys, traits: Traits, model: ModelSpec) -> Unread:
+    """What nothing has read, of the decoder's keys and of those around it."""
+    for name in FLATTENED:
+        nested = keys.child(name)
+        if nested is not None:
+            nested.ignore(*filter(keys.was_read, nested.names()))
+    facts = facts_of(model.groups)
+    found = weigh(keys, traits.understood, facts)
+    if keys.views(root):
+        return found
+    root.ignore(*(name for name in root.names() if keys.value(name) == root.value(name)))  # said twice
+    around = weigh(root, traits.understood, facts, deep=False)
+    return Unread((*found.assumptions, *around.assumptions), (*found.doubts, *around.doubts))
 
 
 def _refuse(keys: Keys, model_type: str) -> None:
@@ -120,7 +138,7 @@ def _flat(keys: Keys) -> Keys:
     for name in FLATTENED:
         nested = keys.child(name)
         if nested is not None:
-            keys = keys.over({key: nested.raw(key) for key in nested.names()})
+            keys = keys.over({key: nested.value(key) for key in nested.names()})
     return keys
 
 

@@ -121,7 +121,7 @@ def attention_tensors(
         found = _fused(f"{name}.{traits.qkv}", heads, inputs, bias)
     else:
         found = linear(f"{name}.{traits.q}", queries, inputs, "attention", "columns", bias)
-        if layer.owns_cache or traits.shared_kv_tensors:
+        if _has_keys(keys, traits, layer):
             k_bias = bias if traits.k_bias is None else switch(keys, traits, traits.k_bias)
             found += linear(f"{name}.{traits.k}", keys_width, inputs, "attention", "kv", k_bias)
             if layer.mixer != "full" or not switch(keys, traits, traits.value_is_key):
@@ -132,6 +132,11 @@ def attention_tensors(
         width = output if traits.gate == "full" else heads.query
         found += linear(f"{name}.{traits.gate_name}", width, hidden, "attention", "columns")
     return found + _qk_norms(keys, traits, layer, heads, name)
+
+
+def _has_keys(keys: Keys, traits: Traits, layer: Layer) -> bool:
+    """Whether a layer has projections of keys and values: some leave them in where it reads another's cache."""
+    return layer.owns_cache or (traits.shared_kv_tensors and not keys.flag("use_cla"))
 
 
 def _fused(name: str, heads: Heads, inputs: int, bias: bool) -> list[Tensor]:
@@ -159,7 +164,7 @@ def _qk_norms(keys: Keys, traits: Traits, layer: Layer, heads: Heads, name: str)
     q_shape, k_shape = shapes[traits.qk_norm]
     each = traits.qk_norm != "head"
     found = norm(f"{name}.{traits.q_norm}", kind, *q_shape, split="columns" if each else "whole", category="attention")
-    if layer.owns_cache or traits.shared_kv_tensors:
+    if _has_keys(keys, traits, layer):
         split: Split = "kv" if each else "whole"
         found += norm(f"{name}.{traits.k_norm}", kind, *k_shape, split=split, category="attention")
     return found

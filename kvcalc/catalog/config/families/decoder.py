@@ -82,11 +82,17 @@ def _attention(keys: Keys, traits: Traits, layer: Layer, hidden: int) -> tuple[M
         from kvcalc.catalog.config.families.compressed import compressed
 
         return compressed(keys, traits, layer, hidden)
-    if keys.has("kv_lora_rank") and keys.raw("use_mla") is not False:
+    if is_latent(keys, traits):
         from kvcalc.catalog.config.families.latent import latent
 
         return latent(keys, traits, layer, hidden)
     return attention(keys, traits, layer, hidden)
+
+
+def is_latent(keys: Keys, traits: Traits) -> bool:
+    """Whether keys and values are one latent vector. A rank alone, in a family without latents, stays unread."""
+    whole = keys.given("qk_nope_head_dim") or keys.known_to_say("qk_nope_head_dim") or not traits.known
+    return whole and keys.has("kv_lora_rank") and keys.raw("use_mla") is not False
 
 
 def _mlp(

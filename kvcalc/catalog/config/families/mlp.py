@@ -1,13 +1,12 @@
 """The MLP of a layer: dense, or a mixture of experts with shared ones."""
 
 from kvcalc.catalog.config.families.sizes import size, switch
-from kvcalc.catalog.config.families.sparse import EXPERTS
-from kvcalc.catalog.config.families.tensors import linear, stacked
+from kvcalc.catalog.config.families.sparse import EXPERTS, WIDTH
+from kvcalc.catalog.config.families.tensors import linear, norm, stacked
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.model import Category, DenseMlp, MoeMlp, Split, Tensor
 
-WIDTH = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "block_ff_dim")
 EXPERT_WIDTH = ("moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
 TOP_K = (
     "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k", "top_k",
@@ -79,6 +78,7 @@ def moe(keys: Keys, traits: Traits, hidden: int) -> tuple[MoeMlp, list[Tensor], 
     name = traits.moe
     rows = size(keys, traits, traits.router_rows, scope)
     found = linear(f"{name}.{traits.router}", rows, hidden, "router", "whole", switch(keys, traits, traits.router_bias))
+    found += _latent(keys, name, hidden)
     found += _experts(keys, traits, experts, width, size(keys, traits, traits.expert_input, scope))
     if shared:
         module = f"{name}.{traits.shared}" if traits.shared_inside else traits.shared
@@ -96,6 +96,16 @@ def moe(keys: Keys, traits: Traits, hidden: int) -> tuple[MoeMlp, list[Tensor], 
         gated=switch(keys, traits, traits.gated),
     )
     return spec, found, scope
+
+
+def _latent(keys: Keys, name: str, hidden: int) -> list[Tensor]:
+    """Experts that work in a narrower space (Kimi-K3): what leads into it and out of it, whole on every rank."""
+    width = keys.integer("routed_expert_hidden_size")
+    if width is None:
+        return []
+    found = linear(f"{name}.routed_expert_down_proj", width, hidden, "experts", "whole")
+    found += linear(f"{name}.routed_expert_up_proj", hidden, width, "experts", "whole")
+    return found + (norm(f"{name}.routed_expert_norm", "weight", width) if keys.flag("latent_moe_use_norm") else [])
 
 
 def _shared_width(keys: Keys, traits: Traits, width: int, scope: dict[str, int]) -> int:

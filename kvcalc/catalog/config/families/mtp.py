@@ -4,6 +4,7 @@ They are in the checkpoint whether or not an engine drafts with them, so they ar
 """
 
 from kvcalc.catalog.config.families.decoder import layer_group
+from kvcalc.catalog.config.families.kind_lists import MOST_MTP, MTP_COUNT
 from kvcalc.catalog.config.families.kinds import extra_kinds
 from kvcalc.catalog.config.families.plan import layer_count, mixer_of, read_plan
 from kvcalc.catalog.config.families.plan_layer import Layer
@@ -13,14 +14,11 @@ from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.base import replace
 from kvcalc.specs.model import LayerGroup, Tensor
 
-COUNT = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")
-MOST = 16
-
 
 def read_mtp(keys: Keys, traits: Traits, hidden: int, vocab: int) -> tuple[LayerGroup, ...]:
     """One group for each kind of MTP layer; none where the config has none."""
-    count = keys.count(*COUNT, most=MOST)
-    if not count or not keys.given(*COUNT):  # a class's default says nothing of a checkpoint
+    count = keys.count(*MTP_COUNT, most=MOST_MTP)
+    if not count or not keys.given(*MTP_COUNT):  # a class's default says nothing of a checkpoint
         return ()
     own = replace(traits, layers=traits.mtp_layers)
     first = layer_count(keys, traits) if traits.mtp_layers == traits.layers else 0

@@ -32,7 +32,8 @@ def read_plan(keys: Keys, traits: Traits) -> list[Layer]:
     kinds = read_kinds(keys, traits, count)
     mlps = mlp_kinds(keys, traits, kinds)
     own = owners(keys, kinds)
-    index = indexers(keys, count)
+    sparse = traits.indexed or any(kind in ("indexed", "compressed_sparse") for kind in kinds)
+    index = indexers(keys, count) if sparse else [True] * count
     placed = any(name in ("first", "rest", "last") for extra in traits.extra for name in names(extra.on))
     plan = []
     for layer, kind in enumerate(kinds):
@@ -98,7 +99,7 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
     """What this layer says otherwise: keys for its kind, lists with one entry per layer, `per_layer_config`."""
     said: dict[str, object] = {}
     if mixer == "sliding":
-        said.update({name[4:]: keys.raw(name) for name in keys.known() if name.startswith("swa_") and keys.has(name)})
+        said.update({name: keys.raw(f"swa_{name}") for name in OF_WINDOWS if keys.has(f"swa_{name}")})
         other = keys.child("attention_other_setting")
         if other is not None:
             said.update({name: other.raw(name) for name in ("num_attention_heads", "num_attention_groups", "head_dim")
@@ -110,10 +111,11 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
             said.update({name: keys.entry(name, 0), f"{name}_1": keys.entry(name, 1)})
     for name in PER_LAYER:
         for key in (f"{name}_per_layer", name):
-            listed = keys.raw(key)
+            listed = keys.value(key) if keys.given(key) else keys.declares(key)
             if isinstance(listed, list) and len(listed) >= count:
+                keys.ignore(key)
                 said[name] = listed[layer]
-    if keys.has("kv_lora_rank") and _without_positions(keys, layer):
+    if keys.known_to_say("qk_nope_head_dim") and keys.has("kv_lora_rank") and _without_positions(keys, layer):
         said["qk_nope_head_dim"] = keys.need("qk_nope_head_dim") + keys.count("qk_rope_head_dim")
         said["qk_rope_head_dim"] = 0  # the whole head goes without positions
     if not owns and keys.flag("use_double_wide_mlp"):
@@ -125,6 +127,11 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
     return said
 
 
+# What layers with a window have otherwise, under "swa_" and the same name (MiMo-V2, dots.3).
+OF_WINDOWS = (
+    "num_attention_heads", "num_key_value_heads", "head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank",
+    "qk_nope_head_dim", "qk_rope_head_dim", "rope_theta", "attention_sink_bias",
+)  # fmt: skip
 PER_LAYER = (
     "num_attention_heads", "num_key_value_heads", "num_query_heads", "num_kv_heads", "head_dim", "intermediate_size",
     "ffn_multipliers", "num_experts", "moe_intermediate_size", "sliding_window",

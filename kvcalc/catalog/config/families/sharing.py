@@ -14,6 +14,11 @@ def owners(keys: Keys, kinds: Sequence[str]) -> list[bool]:
         raise KvcalcError(
             f"{keys.path('num_kv_shared_layers')} is {shared} of {count} layers", hint="some layer must keep a cache"
         )
+    if keys.flag("use_cla"):  # Hunyuan-Large: the first of every so many layers keeps it for all of them
+        factor = keys.integer("cla_share_factor") or 1
+        if factor == 1:
+            keys.doubt("use_cla", "cla_share_factor does not say how many layers share a cache: none is taken to")
+        return [layer % factor == 0 for layer in range(count)]
     sources = keys.integers("kv_source_layers")
     if sources is not None:
         return [layer >= len(sources) or sources[layer] == layer for layer in range(count)]
@@ -30,6 +35,7 @@ def indexers(keys: Keys, count: int) -> list[bool]:
         elif pattern is not None:
             listed = keys.texts("index_topk_pattern")
     if listed is not None:
+        keys.ignore("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern")
         for name in listed:
             if name not in ("full", "shared"):
                 raise KvcalcError(

@@ -8,6 +8,7 @@ from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
 EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts", "num_moe_experts", "num_expert")
+WIDTH = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "block_ff_dim")
 FIRST_DENSE = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "n_dense_layers", "dense_mlp_idx")
 _NAMES = {"dense": "dense", "sparse": "moe", "moe": "moe", "hash_moe": "hash_moe"}
 
@@ -54,6 +55,9 @@ def _dense(keys: Keys, traits: Traits, count: int) -> set[int]:
     dense = set(range(min(count, size(keys, traits, traits.moe_first) if first is None else first)))
     dense.update(keys.integers("mlp_only_layers") or [])
     step = keys.integer("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", default=1) or 1
+    if step > 1 and not keys.has(*WIDTH):
+        keys.doubt("decoder_sparse_step", "no key gives dense layers a width: every layer is taken to have experts")
+        step = 1
     dense.update(layer for layer in layers if (layer + 1) % step)
     every = keys.integer("moe_layer_freq", default=1) or 1
     dense.update(layer for layer in layers if layer % every)

@@ -143,7 +143,7 @@ class Traits(Frozen):
     expert_gate_up: str = ""
     expert_bias: Switch = False
     expert_width: tuple[str, ...] = ()
-    expert_input: Size = "hidden"  # what an expert reads and writes: narrower where experts work in a latent space
+    expert_input: Size = "routed_expert_hidden_size or hidden"  # what an expert reads and writes
     shared: str = "shared_experts"
     shared_inside: bool = True  # in the experts' module, not beside it
     shared_width: Size | None = None

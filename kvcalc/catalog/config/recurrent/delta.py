@@ -69,12 +69,13 @@ def kda(keys: Keys, hidden: int, prefix: str = "self_attn", low_rank: bool = Tru
         dim = keys.integer("linear_head_dim") or keys.need("head_dim")
         kernel = keys.integer("linear_conv_kernel_dim") or keys.need("short_conv_kernel_size")
     width = heads * dim
+    wide_gate = nested is not None and nested.flag("use_full_rank_gate")  # Kimi-K3: the output's gate alone
     tensors: list[Tensor] = []
     for name in ("q", "k", "v"):
         tensors += matrix(f"{at}{name}_proj", width, hidden, "columns")
         tensors += depthwise(f"{at}{name}_conv1d", width, kernel)
     for gate in ("f", "g"):
-        if low_rank:
+        if low_rank and not (wide_gate and gate == "g"):
             tensors += matrix(f"{at}{gate}_a_proj", dim, hidden, "whole")
             tensors += matrix(f"{at}{gate}_b_proj", width, dim, "columns")
         else:

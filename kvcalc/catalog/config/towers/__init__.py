@@ -33,17 +33,18 @@ class Towers(NamedTuple):
     assumptions: tuple[Assumption, ...] = ()
 
 
-def read_towers(config: Mapping[str, object]) -> Towers:
+def read_towers(config: Mapping[str, object], root: Keys | None = None) -> Towers:
     """The towers of a model and the modules that join them to its decoder, tensor by tensor.
 
     A tower or a joint that kvcalc does not know is left out, and an Assumption says so.
 
     Args:
         config: the parsed config.json.
+        root: its keys, to remember which of them were read.
 
     Raises KvcalcError where a size of a known tower is missing or makes no sense.
     """
-    root = Keys(config)
+    root = root or Keys(config)
     family = root.text("model_type") or ""
     table = model_table(family)
     if table is None:

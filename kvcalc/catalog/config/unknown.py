@@ -1,0 +1,133 @@
+"""Keys of a config that nothing has read. Three classes, as data with reasons (unknown.toml):
+
+- they change nothing that is counted: passed over;
+- they speak of a part that this model does not have: listed with the answer;
+- unknown: a doubt, listed and warned of, and an error where the user asks for strictness.
+
+A name that sounds harmless is no reason to pass a key over: widths, ranks, sizes and counts weigh like caches do.
+"""
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import translate
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from kvcalc.catalog.config.keys import Keys, shown
+from kvcalc.catalog.config.scope import Scope
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.model import LayerGroup
+
+_OFF: tuple[object, ...] = (None, False, 0, "", [], {})
+_LONGEST = 80  # of a key's name in an answer
+MOST = 20  # keys that are named; the rest are counted
+WHY = "kvcalc does not know this key: whatever it changes is not in these figures"
+
+
+class Known(NamedTuple):
+    """Keys whose part is known, in the models of which `when` holds."""
+
+    why: str  # "": nothing to say
+    when: str
+    pattern: re.Pattern[str]
+    silent: bool
+
+
+class Unread(NamedTuple):
+    """What the keys that nothing read amount to."""
+
+    assumptions: tuple[Assumption, ...]
+    doubts: tuple[Assumption, ...]  # those of them that are warned of
+
+
+def _pattern(names: list[str]) -> re.Pattern[str]:
+    return re.compile("|".join(translate(name) for name in names))
+
+
+@cache
+def _table() -> tuple[re.Pattern[str], tuple[Known, ...]]:
+    text = files("kvcalc.catalog.config").joinpath("unknown.toml").read_text(encoding="utf-8")
+    data = tomllib.loads(text)
+    always = _pattern([name for entry in data["nothing"] if "when" not in entry for name in entry["keys"]])
+    parts = [(entry, True) for entry in data["nothing"] if "when" in entry]
+    known = [
+        Known(entry["why"], entry["when"], _pattern(entry["keys"]), silent)
+        for entry, silent in (*parts, *((entry, False) for entry in data["elsewhere"]))
+    ]
+    return always, tuple(known)
+
+
+def weigh(keys: Keys, understood: Collection[str], facts: Mapping[str, bool], deep: bool = True) -> Unread:
+    """The keys that nothing read, weighed; and what reading doubted.
+
+    Args:
+        keys: of one object of the config, after everything else has read it.
+        understood: names that its family knows to change nothing.
+        facts: what the model has: see facts_of.
+        deep: look into nested objects too.
+    """
+    listed: list[Assumption] = []
+    doubts: list[Assumption] = []
+    scope = Scope(keys, given=facts)
+    for name, value, path in _unread(keys, deep):
+        if name in understood:
+            continue
+        why = _why(name, scope)
+        if why:
+            found = Assumption(name=path[:_LONGEST], value=_short(value), why=why)
+            (doubts if why is WHY else listed).append(found)
+    doubts += [
+        Assumption(name=path[:_LONGEST], value=None, why=why)
+        for path, why in keys.doubts().items()
+        if path.rpartition(".")[2] not in understood
+    ]
+    more = len(doubts) - MOST
+    if more > 0:
+        doubts = [*doubts[:MOST], Assumption(name="more keys", value=more, why=WHY)]
+    return Unread((*listed[:MOST], *doubts), tuple(doubts))
+
+
+def _why(name: str, scope: Scope) -> str:
+    """What is known of a key that nothing read; "" where that is not worth a word."""
+    for known in _table()[1]:
+        if known.pattern.match(name):
+            if scope.holds(known.when):
+                return "" if known.silent else known.why
+            if known.silent:
+                return f"{known.why}: this model has none"
+    return "" if _harmless(name) else WHY
+
+
+def facts_of(groups: tuple[LayerGroup, ...]) -> Mapping[str, bool]:
+    """What a model has, for the conditions of the tables."""
+    mixers = [mixer for group in groups for mixer in group.mixers]
+    kinds = {mixer.kind for mixer in mixers}
+    return {
+        "has_experts": any(group.mlp is not None and group.mlp.kind == "moe" for group in groups),
+        "has_latents": bool(kinds & {"latent", "compressed"}),
+        "has_states": "recurrent" in kinds,
+        "has_mamba": any(getattr(mixer, "family", "").startswith("mamba") for mixer in mixers),
+        "has_indexers": "compressed" in kinds or any(getattr(mixer, "indexer", None) for mixer in mixers),
+        "has_windows": any(getattr(mixer, "window", None) for mixer in mixers),
+    }
+
+
+def _harmless(name: str) -> bool:
+    return _table()[0].match(name) is not None
+
+
+def _unread(keys: Keys, deep: bool) -> Iterator[tuple[str, object, str]]:
+    """Name, value and path of each, in nested objects that were looked into too. What is off says nothing."""
+    for name in keys.unread():
+        value = keys.value(name)
+        if not keys.declared(name) and not any(value is off or value == off for off in _OFF):
+            yield name, value, keys.path(name)
+    for nested in keys.opened() if deep else ():
+        if not _harmless(nested.name):
+            yield from _unread(nested, deep)
+
+
+def _short(value: object) -> str | int | float | bool | None:
+    return value if isinstance(value, bool | int | float) else shown(value)[:_LONGEST]
