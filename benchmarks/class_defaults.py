@@ -20,9 +20,10 @@ TARGET = CATALOG / "config" / "families" / "class_defaults.json"
 SHAPING = (
     "window", "kv_", "_kv", "kv$", "cache", "layer_types?$", "block_types?$", "attn_type", "attention_type",
     "attention_layers", "num_.*heads", "n_heads?$", "head_(dim|size)", "lora_rank", "latent", "state_size", "d_state",
-    "conv_(kernel|dim)", "d_conv", "^ssm", "mamba", "compress", "^index", "sparse", "linear_attn", "linear_num", "hybrid",
-    "layer_pattern", "attention_pattern", "attn_pattern", "shared?_layers", "recurren", "loop", "every_n", "attn_layer",
-    "attention_chunk", "local_attention", "global_attention", "memory_(size|tokens|layers)", "block_configs",
+    "conv_(kernel|dim)", "d_conv", "^ssm", "mamba", "compress", "^index", "sparse", "linear_attn", "linear_num",
+    "hybrid", "layer_pattern", "attention_pattern", "attn_pattern", "shared?_layers", "recurren", "loop", "every_n",
+    "attn_layer", "attention_chunk", "local_attention", "global_attention", "memory_(size|tokens|layers)",
+    "block_configs",
 )  # fmt: skip
 WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 

@@ -21,10 +21,13 @@ class OperatingPoint(NamedTuple):
     context: int
     mean_context: int
     beyond: str | None = None  # what the context is above: the model's maximum of 8,192
+    doubts: tuple[str, ...] = ()  # what the model's config says and is not understood
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return () if self.beyond is None else (f"a context of {format_count(self.context)} is above {self.beyond}",)
+        if self.beyond is None:
+            return self.doubts
+        return (*self.doubts, f"a context of {format_count(self.context)} is above {self.beyond}")
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -65,7 +68,7 @@ def operating_point(deployed: Deployed) -> OperatingPoint:
     if context is None:
         context = deployed.max_model_len or NO_LIMIT_CONTEXT
     batch = asked.batch or _most(deployed, context)
-    return OperatingPoint(batch, context, mean or context, deployed.beyond(context))
+    return OperatingPoint(batch, context, mean or context, deployed.beyond(context), deployed.model.warnings)
 
 
 def _most(deployed: Deployed, context: int) -> int | None:

@@ -80,7 +80,7 @@ def ask_served(model: str, flags: Mapping[str, Any], load: Loader = load_model) 
     text = left.pop("serve", None)
     if text is None:
         return ask(model, left, load=load)
-    command = pasted(text, left, model)
+    command = pasted(text, left, model, strict=bool(left.get("strict")))
     return ask(command.model or model, dict(command.flags), load=load)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kvcalc.catalog.gpus import load_gpu
-from kvcalc.catalog.models import load_model
+from kvcalc.catalog.models import load_model, without_doubts
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked
@@ -40,14 +40,17 @@ Loader = Callable[[str], ModelSpec]
 def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = load_model) -> Question:
     """The question that a model's name and raw flags pose.
 
-    `engine` is the default one. Who asks many questions of few models gives a `load` that remembers them.
+    `engine` is the default one; `strict` among the flags refuses a config with keys that are not understood. Who asks
+    many questions of few models gives a `load` that remembers them.
     """
     left = dict(flags)
+    strict = left.pop("strict", False)
     gpu_name = left.pop("gpu", None)
     workload = checked(Workload, {name: left.pop(name) for name in field_names(Workload) if name in left})
     deployment = checked(Deployment, {"engine": engine, **left})
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
-    return Question(model=stored_as(load(model), deployment), gpu=gpu, deployment=deployment, workload=workload)
+    found = without_doubts(load(model)) if strict else load(model)
+    return Question(model=stored_as(found, deployment), gpu=gpu, deployment=deployment, workload=workload)
 
 
 def runs_beyond(name: str, tokens: int, limit: str) -> Assumption:

@@ -30,11 +30,16 @@ LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
 def flag_fields() -> dict[str, str]:
     """Every flag that a file may set, without its dashes, and the field it fills."""
     fields = {flag_of(name)[2:]: name for name in (*field_names(Deployment), *field_names(Workload))}
-    return fields | _SHORT
+    return fields | _SHORT | {"strict": "strict"}
 
 
-def read_budget(path: Path) -> Budget:
-    """The deployments and limits of a file, or a KvcalcError that says what is wrong and where."""
+def read_budget(path: Path, strict: bool = False) -> Budget:
+    """The deployments and limits of a file, or a KvcalcError that says what is wrong and where.
+
+    Args:
+        path: of the file.
+        strict: as if every deployment said `strict = true`.
+    """
     where = str(path)
     data = read_toml(path, "budget")
     _known(data, ("schema", "defaults", "deployment"), where)
@@ -47,7 +52,7 @@ def read_budget(path: Path) -> Budget:
     if not tables:
         raise KvcalcError(f"{where}: no deployments", hint="add a [[deployment]] with a model, a gpu and limits")
     gpu = {"gpu": defaults.pop("gpu")} if "gpu" in defaults else {}
-    shared = _flags(defaults, f"{where}: defaults")
+    shared = _flags(defaults, f"{where}: defaults") | ({"strict": True} if strict else {})
     starts = _table_lines(path)
     entries = tuple(
         replace(_entry(gpu | table, shared, where, i), line=starts[i - 1] if i <= len(starts) else 1)
@@ -80,6 +85,8 @@ def _flags(table: dict[str, Any], where: str) -> dict[str, Any]:
     for key, value in table.items():
         if isinstance(value, dict | list):
             raise KvcalcError(f"{where}: {key} must be one value", hint="write it as the flag takes it")
+        if key == "strict" and not isinstance(value, bool):
+            raise KvcalcError(f"{where}: strict is {value!r}", hint="write strict = true, or leave it out")
         if fields[key] in found:
             raise KvcalcError(f"{where}: {key} is given twice, by two names", hint="leave one of them out")
         found[fields[key]] = _as_typed(value) if fields[key] in NUMERIC else value

@@ -30,16 +30,37 @@ _LONGEST_NAME = 4096  # longer than any path
 QUANT = "hf_quant_config.json"  # ModelOpt's own file
 
 
-def load_model(name: str, revision: str | None = None) -> ModelSpec:
+def load_model(name: str, revision: str | None = None, strict: bool = False) -> ModelSpec:
     """The model that `name` means.
 
     Args:
         name: card name, folder, config.json, .gguf, .toml, or Hub id (`owner/name`, `owner/name@revision`).
         revision: of a Hub id, when it is not in the name.
+        strict: refuse a config with keys that are not understood.
 
     Raises:
         KvcalcError: nothing of that name, or what is there cannot be read.
     """
+    model = _load(name, revision)
+    return without_doubts(model) if strict else model
+
+
+def without_doubts(model: ModelSpec) -> ModelSpec:
+    """The model, if all that its config says was understood.
+
+    Raises:
+        KvcalcError: it was not; the keys are named.
+    """
+    if model.doubts:
+        names = ", ".join(doubt.name for doubt in model.doubts)
+        raise KvcalcError(
+            f"{model.name}: not everything in its config is understood: {names}",
+            hint="without --strict they are listed with the answer; a TOML card describes a model outright",
+        )
+    return model
+
+
+def _load(name: str, revision: str | None) -> ModelSpec:
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise KvcalcError(f"not a model's name: {name[:60]!r}", hint="give a card, a Hub id, a folder or a file")
     if name.startswith("http") and (url := re.match(_HUB_URL, name)):

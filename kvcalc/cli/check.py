@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kvcalc.cli.flags import OUTPUT
+from kvcalc.cli.flags import OUTPUT, STRICT
 from kvcalc.cli.options import Flags, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK
@@ -13,7 +13,7 @@ from kvcalc.errors import EXIT_LIMIT, EXIT_OK
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The budget.")]
 
 
-@takes(OUTPUT, says={"format": "table, json, csv, md, or github: annotations for a workflow."})
+@takes(STRICT, OUTPUT, says={"format": "table, json, csv, md, or github: annotations for a workflow."})
 def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
     """Do the deployments in a budget file still meet their limits? Exits with 1 if not, for CI.
 
@@ -27,7 +27,7 @@ def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
     from kvcalc.catalog.budgets import read_budget
     from kvcalc.render.pages.check import annotations, page, rows
 
-    report = check(read_budget(Path(file)))
+    report = check(read_budget(Path(file), strict=bool(flags.get("strict"))))
     if output.format == "github":
         output.write(annotations(report))
     else:

@@ -86,7 +86,12 @@ COST = (
     _text("Cost", "pricing", "--pricing", "KIND", "Of a cloud's machine: on-demand (default), spot, reserved."),
 )
 
-SERVE = (_text("Where", "serve", "--serve", "COMMAND", "Model and flags from a serving command: 'vllm serve ...'."),)
+STRICT = (Flag("strict", ("--strict",), None, "Keys of a config that are not understood are errors.", "Where", "bool"),)
+
+SERVE = (
+    _text("Where", "serve", "--serve", "COMMAND", "Model and flags from a serving command: 'vllm serve ...'."),
+    *STRICT,
+)
 
 WORKLOAD = (
     _text("Workload", "context", "--context", "TOKENS", "Cached tokens per sequence. Default: max_model_len."),

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kvcalc.cli import complete
-from kvcalc.cli.flags import NUMBERS, OUTPUT
+from kvcalc.cli.flags import NUMBERS, OUTPUT, STRICT
 from kvcalc.cli.options import Flags, takes
 from kvcalc.cli.output import Output
 
@@ -24,7 +24,7 @@ SourceOption = Annotated[
 ]
 
 
-@takes(NUMBERS, OUTPUT)
+@takes(NUMBERS, STRICT, OUTPUT)
 def command(
     flags: Flags, model: ModelArgument = None, new_card: NewCardOption = None, source: SourceOption = None
 ) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kvcalc.cli.calibrate import DEVICE
-from kvcalc.cli.flags import OUTPUT, Flag
+from kvcalc.cli.flags import OUTPUT, STRICT, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 from kvcalc.cli.progress import bar
@@ -29,7 +29,7 @@ _WHAT = (
 _REPEATED = frozenset({"batch", "context", "prompt"})
 
 
-@takes(_WHAT, DEVICE, OUTPUT, repeated=_REPEATED)
+@takes(_WHAT, DEVICE, STRICT, OUTPUT, repeated=_REPEATED)
 def command(model: ModelArgument, flags: Flags) -> int:
     """A paged decode loop on this device against the prediction, term by term.
 
@@ -46,7 +46,7 @@ def command(model: ModelArgument, flags: Flags) -> int:
 
     device = open_device(flags.pop("device", None))
     tolerance = _share(flags.pop("tolerance")) if "tolerance" in flags else None
-    numbers: dict[str, Any] = {name: flags.pop(name) for name in ("dtype", "gpu") if name in flags}
+    numbers: dict[str, Any] = {name: flags.pop(name) for name in ("dtype", "gpu", "strict") if name in flags}
     question = ask(model, numbers, engine="ideal")
     with bar() as progress:
         report = run(question.model, _asked(flags, device=device, gpu=question.gpu, progress=progress))

@@ -39,9 +39,11 @@ def check(budget: Budget) -> CheckReport:
     load = cache(load_model)
     done: list[CheckedDeployment] = []
     errors: list[KvcalcError] = []
+    doubts: list[str] = []
     for entry in budget.entries:
         try:
             done.append(_checked(entry, load, assumptions))
+            doubts += [f"{entry.name}: {said}" for said in load(entry.model).warnings]
         except KvcalcError as error:
             errors.append(KvcalcError(f"{entry.place}: {error.message}", hint=error.hint))
             done.append(_unjudged(entry, error))
@@ -54,7 +56,7 @@ def check(budget: Budget) -> CheckReport:
         inputs={"file": budget.path, "deployments": len(budget.entries)},
         result=CheckResult(passed=all(one.passed for one in done), deployments=tuple(done)),
         assumptions=gathered(assumptions),
-        warnings=tuple(error.message for error in errors),
+        warnings=(*(error.message for error in errors), *doubts),
     )
 
 

@@ -1,7 +1,7 @@
 """`kvcalc compare`: the same question over several values of any flag, ranked."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -29,7 +29,10 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
         KvcalcError: a name or a value that no combination could make good, too many combinations, or none that can be.
     """
     choices: dict[str, list[Any]] = {"model": list(dict.fromkeys(models))}
+    strict = bool(flags.get("strict"))
     for name, value in flags.items():
+        if name == "strict":
+            continue
         choices[name] = list(dict.fromkeys(value)) if isinstance(value, list) else [value]
     varying = tuple(name for name, values in choices.items() if len(values) > 1)
     total = 1
@@ -37,7 +40,7 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
         total *= len(values)
     if total > MOST_ROWS:
         raise KvcalcError(f"{total:,} combinations are too many", hint=f"compare at most {MOST_ROWS:,} at once")
-    load = cache(load_model)
+    load = cache(partial(load_model, strict=strict))
     _refuse_nonsense(choices, load)
     assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
     warnings: dict[str, None] = {}

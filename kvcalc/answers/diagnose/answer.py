@@ -65,7 +65,11 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
         result=result,
         assumptions=(*specs.assumptions, *(budget.assumptions if budget else ()), *_other_file(facts, specs, weights)),
         sources=(*(specs.model.sources if specs.model else ()),),
-        warnings=(*_restarts(facts), *(budget.warnings if budget else ())),
+        warnings=(
+            *_restarts(facts),
+            *(budget.warnings if budget else ()),
+            *(specs.model.warnings if specs.model else ()),
+        ),
     )
 
 

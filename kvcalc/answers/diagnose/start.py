@@ -4,7 +4,7 @@ from typing import Any
 
 from kvcalc.answers.question import Question, stored_as
 from kvcalc.catalog.gpus import load_gpu
-from kvcalc.catalog.models import existing, load_model
+from kvcalc.catalog.models import existing, load_model, without_doubts
 from kvcalc.engines import check_version, logged_settings
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.errors import KvcalcError
@@ -47,12 +47,14 @@ def logged(facts: LogFacts, flags: dict[str, Any]) -> Logged:
     Raises KvcalcError where a flag is wrong, or where neither log nor flags name the engine.
     """
     given = dict(flags)
+    strict = given.pop("strict", False)
     model_name, gpu_name = given.pop("model", None), given.pop("gpu", None)
     missing: list[str] = []
     assumed: list[Assumption] = []
     deployment = _deployment(facts, given, assumed)
     model = _model(facts, model_name, missing)
     if model is not None:
+        model = without_doubts(model) if strict else model
         if "enable_expert_parallel" not in given and not any(isinstance(g.mlp, MoeMlp) for g in model.groups):
             deployment = replace(deployment, enable_expert_parallel=False)
         model = _stored(model, deployment, facts, assumed)

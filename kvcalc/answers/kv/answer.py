@@ -79,7 +79,10 @@ def kv(
             *(runs_beyond("context", longest, limit) for limit in exceeded),
         ),
         sources=tuple(source for model in models for source in model.sources),
-        warnings=tuple(f"a context of {format_count(longest)} is above {limit}" for limit in exceeded),
+        warnings=(
+            *(f"{model.name}: {said}" for model in models for said in model.warnings),
+            *(f"a context of {format_count(longest)} is above {limit}" for limit in exceeded),
+        ),
     )
 
 

@@ -134,8 +134,9 @@ def _warnings(model: ModelSpec, counted: int) -> tuple[str, ...]:
     """Where the file's headers and the config's shapes disagree, the config is read wrongly or is another model's."""
     stored = model.weight_file_bytes
     if stored is None:
-        return ()
+        return model.warnings
     without = counted - mtp_weight_bytes(model)  # converters often drop the MTP layers
     if min(abs(stored - counted), abs(stored - without)) <= TOLERANCE * stored:
-        return ()
-    return (f"the file holds {stored:,} bytes, the config explains {counted:,}: is it this model's config?",)
+        return model.warnings
+    said = f"the file holds {stored:,} bytes, the config explains {counted:,}: is it this model's config?"
+    return (*model.warnings, said)

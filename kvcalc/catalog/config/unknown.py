@@ -7,10 +7,8 @@
 A name that sounds harmless is no reason to pass a key over: widths, ranks, sizes and counts weigh like caches do.
 """
 
-import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
-from fnmatch import translate
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -26,12 +24,30 @@ MOST = 20  # keys that are named; the rest are counted
 WHY = "kvcalc does not know this key: whatever it changes is not in these figures"
 
 
+class Names:
+    """A list of names, in which `*` stands for anything at the beginning, at the end or at both. Nothing is compiled:
+    a start that reads one config has no time for it.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        listed = list(names)
+        self._whole = {name for name in listed if "*" not in name}
+        self._starts = tuple(name[:-1] for name in listed if name.endswith("*") and not name.startswith("*"))
+        self._ends = tuple(name[1:] for name in listed if name.startswith("*") and not name.endswith("*"))
+        self._middles = tuple(name[1:-1] for name in listed if name.startswith("*") and name.endswith("*"))
+
+    def __contains__(self, name: str) -> bool:
+        if name in self._whole or name.startswith(self._starts) or name.endswith(self._ends):
+            return True
+        return any(part in name for part in self._middles)
+
+
 class Known(NamedTuple):
     """Keys whose part is known, in the models of which `when` holds."""
 
     why: str  # "": nothing to say
     when: str
-    pattern: re.Pattern[str]
+    names: Names
     silent: bool
 
 
@@ -42,18 +58,14 @@ class Unread(NamedTuple):
     doubts: tuple[Assumption, ...]  # those of them that are warned of
 
 
-def _pattern(names: list[str]) -> re.Pattern[str]:
-    return re.compile("|".join(translate(name) for name in names))
-
-
 @cache
-def _table() -> tuple[re.Pattern[str], tuple[Known, ...]]:
+def _table() -> tuple[Names, tuple[Known, ...]]:
     text = files("kvcalc.catalog.config").joinpath("unknown.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
-    always = _pattern([name for entry in data["nothing"] if "when" not in entry for name in entry["keys"]])
+    always = Names(name for entry in data["nothing"] if "when" not in entry for name in entry["keys"])
     parts = [(entry, True) for entry in data["nothing"] if "when" in entry]
     known = [
-        Known(entry["why"], entry["when"], _pattern(entry["keys"]), silent)
+        Known(entry["why"], entry["when"], Names(entry["keys"]), silent)
         for entry, silent in (*parts, *((entry, False) for entry in data["elsewhere"]))
     ]
     return always, tuple(known)
@@ -92,7 +104,7 @@ def weigh(keys: Keys, understood: Collection[str], facts: Mapping[str, bool], de
 def _why(name: str, scope: Scope) -> str:
     """What is known of a key that nothing read; "" where that is not worth a word."""
     for known in _table()[1]:
-        if known.pattern.match(name):
+        if name in known.names:
             if scope.holds(known.when):
                 return "" if known.silent else known.why
             if known.silent:
@@ -115,7 +127,7 @@ def facts_of(groups: tuple[LayerGroup, ...]) -> Mapping[str, bool]:
 
 
 def _harmless(name: str) -> bool:
-    return _table()[0].match(name) is not None
+    return name in _table()[0]
 
 
 def _unread(keys: Keys, deep: bool) -> Iterator[tuple[str, object, str]]:

@@ -174,18 +174,6 @@ def test_an_unknown_model_type_with_latent_keys() -> None:
     assert cache_profile(model).bytes_per_token == 70_272
 
 
-@pytest.mark.parametrize("key", ["kv_compression_window", "hybrid_state_size", "num_memory_heads", "latent_cache_dim"])
-def test_an_unknown_key_that_may_shape_the_cache_is_an_error(key: str) -> None:
-    with pytest.raises(KvcalcError, match=f"{key} may shape the cache") as error:
-        spec(config_of("Meta-Llama-3.1-8B", **{key: 7}))
-    assert "TOML card" in error.value.hint
-    spec(config_of("Meta-Llama-3.1-8B", **{key: None}))  # off: no harm
-
-
-def test_keys_that_shape_nothing_pass() -> None:
-    spec(config_of("Meta-Llama-3.1-8B", use_cache=True, rope_theta=5e5, my_own_note="x", cache_implementation="static"))
-
-
 @pytest.mark.parametrize("model_type", ["bert", "switch_transformers", "unlimited_ocr"])
 def test_an_architecture_that_is_not_counted_is_refused_with_the_reason(model_type: str) -> None:
     with pytest.raises(KvcalcError, match=f"does not count {model_type}: "):

@@ -7,8 +7,14 @@ from kvcalc.errors import KvcalcError
 
 
 def test_the_first_alias_present_wins() -> None:
-    keys = Keys({"n_head": 12, "num_heads": 16})
-    assert keys.integer("num_attention_heads", "n_head", "num_heads") == 12
+    keys = Keys({"n_head": None, "num_heads": 16})
+    assert keys.integer("num_attention_heads", "n_head", "num_heads") is None
+
+
+def test_two_aliases_with_two_values_are_an_error_that_shows_both() -> None:
+    keys = Keys({"n_head": 12, "num_heads": 16}, "text_config")
+    with pytest.raises(KvcalcError, match=r"text_config\.n_head is 12 and text_config\.num_heads is 16"):
+        keys.integer("num_attention_heads", "n_head", "num_heads")
 
 
 def test_an_absent_key_means_its_class_default_and_null_does_not() -> None:

@@ -55,7 +55,7 @@ def _dense(keys: Keys, traits: Traits, count: int) -> set[int]:
     dense = set(range(min(count, size(keys, traits, traits.moe_first) if first is None else first)))
     dense.update(keys.integers("mlp_only_layers") or [])
     step = keys.integer("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", default=1) or 1
-    if step > 1 and not keys.has(*WIDTH):
+    if step > 1 and keys.value("decoder_sparse_step") and not traits.width and not keys.has(*WIDTH):
         keys.doubt("decoder_sparse_step", "no key gives dense layers a width: every layer is taken to have experts")
         step = 1
     dense.update(layer for layer in layers if (layer + 1) % step)

@@ -15,7 +15,7 @@ from kvcalc.errors import KvcalcError
     [
         ("llama", {}, "dddd"),
         ("qwen3_moe", {"num_experts": 128, "mlp_only_layers": [1]}, "mdmm"),
-        ("qwen3_moe", {"num_experts": 128, "decoder_sparse_step": 2}, "dmdm"),
+        ("qwen3_moe", {"num_experts": 128, "decoder_sparse_step": 2, "intermediate_size": 64}, "dmdm"),
         ("deepseek_v3", {"n_routed_experts": 256, "first_k_dense_replace": 3}, "dddm"),
         ("deepseek_v2", {"n_routed_experts": 64, "moe_layer_freq": 2}, "mdmd"),
         ("mimo_v2_flash", {"n_routed_experts": 256, "moe_layer_freq": [0, 1, 1, 1]}, "dmmm"),
