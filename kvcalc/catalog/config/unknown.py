@@ -91,7 +91,7 @@ def weigh(keys: Keys, understood: Collection[str], facts: Mapping[str, bool], de
             found = Assumption(name=path[:_LONGEST], value=_short(value), why=why)
             (doubts if why is WHY else listed).append(found)
     doubts += [
-        Assumption(name=path[:_LONGEST], value=None, why=why)
+        Assumption(name=path[:_LONGEST], value=None, why=str(why))
         for path, why in keys.doubts().items()
         if path.rpartition(".")[2] not in understood
     ]
