@@ -221,10 +221,14 @@ def with_file(model: ModelSpec, found: "tuple[Stored, str] | None") -> ModelSpec
             f"{where} of {model.name}: {stored.bytes} bytes cannot hold its {elements} parameters",
             hint="fetch it again, or size the config.json by itself",
         )
+    from kvcalc.catalog.headers.settle import settle
+
+    model, confirmed = settle(model, stored.rows, stored.bytes)
     kinds = ", ".join(f"{dtype} {count}" for dtype, count in sorted(stored.elements.items()))
+    note = "; ".join(part for part in (kinds, confirmed) if part)
     return replace(
         model,
         weight_file_bytes=stored.bytes,
         file_parameters=stored.parameters,
-        sources=(*model.sources, Source(what=f"{where} of {model.name}", note=kinds or None)),
+        sources=(*model.sources, Source(what=f"{where} of {model.name}", note=note or None)),
     )

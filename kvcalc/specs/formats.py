@@ -1,5 +1,6 @@
 """How numbers are stored: element types, and weight formats with their scales and zero points."""
 
+from math import prod
 from typing import Literal
 
 from kvcalc.specs.base import Frozen, replace
@@ -79,3 +80,45 @@ def integer(
         bits_per_input=bits_per_input,
         bits_per_tensor=bits_per_tensor,
     )
+
+
+def matrix_bytes(shape: tuple[int, ...], form: WeightFormat) -> int:
+    """Bytes of one tensor of this shape in this format, its scales included.
+
+    Args:
+        shape: (outputs, inputs) of a matrix, whole or one rank's share; leading dimensions are copies.
+        form: how it is stored.
+
+    Unit: bytes
+
+    >>> matrix_bytes((1024, 4096), BF16) == 1024 * 4096 * 2
+    True
+    >>> matrix_bytes((1000, 200), FP8_BLOCK) == 1000 * 200 + 8 * 2 * 4  # an fp32 scale for each 128 × 128 block
+    True
+    >>> matrix_bytes((1024, 4096), NVFP4) == 1024 * 4096 // 2 + 1024 * 256 + 8  # and two fp32 scalars
+    True
+    """
+    bits: float = prod(shape) * form.bits
+    *copies, outputs, inputs = (1, *shape) if len(shape) > 1 else (1, 1, *shape)
+    scales = _scales(outputs, inputs, form)
+    extra = scales * form.scale_bits + (scales * form.zero_bits if form.scale != "tensor" else 0)
+    extra += form.bits_per_input * inputs + form.bits_per_tensor
+    bits += extra * prod(copies)
+    return -int(-bits // 8)
+
+
+def _scales(outputs: int, inputs: int, form: WeightFormat) -> int:
+    """How many scales a matrix has."""
+    match form.scale:
+        case "none":
+            return 0
+        case "tensor":
+            return 1
+        case "channel":
+            return outputs
+        case "group":
+            assert form.group is not None
+            return outputs * -(-inputs // form.group)
+        case "block":
+            assert form.block is not None
+            return -(-outputs // form.block[0]) * -(-inputs // form.block[1])

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from kvcalc.specs.base import Assumption, Count, Positive, Sized, Source
 from kvcalc.specs.constraints import Tagged
-from kvcalc.specs.formats import BF16, WeightFormat
+from kvcalc.specs.formats import BF16, WeightFormat, matrix_bytes
 
 Category = Literal[
     "embedding", "position", "attention", "indexer", "compressor", "recurrent", "mlp", "experts", "shared_experts",
@@ -49,6 +49,11 @@ class Tensor(Sized):
         for size in self.shape:
             total *= size
         return total
+
+    @property
+    def bytes(self) -> int:
+        """Of all copies, as stored: scales and zero points included."""
+        return self.copies * matrix_bytes(self.shape, self.format)
 
 
 class Indexer(Sized):
@@ -220,6 +225,13 @@ class ModelSpec(Sized):
     assumptions: tuple[Assumption, ...] = ()
     doubts: tuple[Assumption, ...] = ()  # those of them that a strict reader refuses: keys that are not understood
     sources: tuple[Source, ...] = ()
+
+    def counted_bytes(self, drafts: bool = True) -> int:
+        """Bytes of all tensors as stored: layers, embedding, head, towers; and of MTP layers, if `drafts`."""
+        groups = (*self.groups, *self.mtp) if drafts else self.groups
+        layers = sum(group.count * sum(tensor.bytes for tensor in group.tensors) for group in groups)
+        towers = sum(tensor.bytes for tower in self.towers for tensor in tower.tensors)
+        return layers + towers + sum(tensor.bytes for tensor in self.tensors)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, ModelSpec, Tensor
 
 # Counted and published may differ by what a file holds beside its tensors' elements; more is a wrong reading.
-TOLERANCE = 0.005
 IDEAL = Deployment(engine="ideal")
 
 
@@ -82,7 +81,7 @@ def show_model(model: ModelSpec, deployment: Deployment = IDEAL) -> ModelReport:
         figures=tuple(_figures(model, dtype)),
         assumptions=model.assumptions,
         sources=model.sources,
-        warnings=_warnings(model, counted),
+        warnings=model.warnings,
     )
 
 
@@ -128,15 +127,3 @@ def _figures(model: ModelSpec, dtype: str) -> Iterator[Figure]:
         head_dim=mixer.head_dim,
         bytes_per_element=element_bytes(dtype),
     )
-
-
-def _warnings(model: ModelSpec, counted: int) -> tuple[str, ...]:
-    """Where the file's headers and the config's shapes disagree, the config is read wrongly or is another model's."""
-    stored = model.weight_file_bytes
-    if stored is None:
-        return model.warnings
-    without = counted - mtp_weight_bytes(model)  # converters often drop the MTP layers
-    if min(abs(stored - counted), abs(stored - without)) <= TOLERANCE * stored:
-        return model.warnings
-    said = f"the file holds {stored:,} bytes, the config explains {counted:,}: is it this model's config?"
-    return (*model.warnings, said)

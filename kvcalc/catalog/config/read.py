@@ -102,7 +102,8 @@ def _unread(root: Keys, keys: Keys, traits: Traits, model: ModelSpec) -> Unread:
         return found
     root.ignore(*(name for name in root.names() if keys.value(name) == root.value(name)))  # said twice
     around = weigh(root, traits.understood, facts, deep=False)
-    return Unread((*found.assumptions, *around.assumptions), (*found.doubts, *around.doubts))
+    listed, doubts = (*found.assumptions, *around.assumptions), (*found.doubts, *around.doubts)
+    return Unread(tuple(dict.fromkeys(listed)), tuple(dict.fromkeys(doubts)))
 
 
 def _refuse(keys: Keys, model_type: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvcalc.catalog.files.reader import file_reader
+from kvcalc.catalog.headers.gguf_check import refuse_contradictions
 from kvcalc.catalog.headers.gguf_file import Entry, Gguf, read_gguf, tables
 from kvcalc.catalog.headers.gguf_layers import Facts, layer_of
 from kvcalc.errors import KvcalcError
@@ -76,15 +77,14 @@ def model_of(parts: list[Gguf], name: str, source: Source) -> ModelSpec:
         raise KvcalcError(f"{name}: {len(layers)} layers of {count} are in the file", hint="are all its shards there?")
     groups = _groups(layers, facts)
     last = count - idle
-    embedding = next((entry for entry in outside if entry.name == "token_embd.weight"), None)
-    if embedding is None:
-        raise KvcalcError(f"{name} has no token_embd.weight", hint="is it a language model's?")
+    hidden = facts.need("embedding_length")
+    embedding = _embedding(outside, name, hidden)
     kinds = sorted({entry.type for entry in entries if len(entry.shape) > 1})
     said = tables()["file_types"].get(str(metadata.get("general.file_type")))
     return ModelSpec(
         name=name,
         family=architecture,
-        hidden=facts.need("embedding_length"),
+        hidden=hidden,
         vocab=embedding.shape[0],
         max_context=facts.integer("context_length"),
         dtype="fp16",
@@ -98,6 +98,19 @@ def model_of(parts: list[Gguf], name: str, source: Source) -> ModelSpec:
         assumptions=(*facts.assumptions(), *_unknown(entries)),
         sources=(source,),
     )
+
+
+def _embedding(outside: list[Entry], name: str, hidden: int) -> Entry:
+    """The table of the vocabulary, as wide as the metadata says."""
+    found = next((entry for entry in outside if entry.name == "token_embd.weight"), None)
+    if found is None:
+        raise KvcalcError(f"{name} has no token_embd.weight", hint="is it a language model's?")
+    if found.shape[1] != hidden:
+        raise KvcalcError(
+            f"{name}: token_embd.weight has rows of {found.shape[1]}, and the file's metadata says {hidden}",
+            hint="the file contradicts itself: fetch it again, or give the model's config.json",
+        )
+    return found
 
 
 def _unknown(entries: list[Entry]) -> list[Assumption]:
@@ -130,7 +143,10 @@ def _groups(layers: Mapping[int, list[Entry]], facts: Facts) -> list[LayerGroup]
     same: dict[LayerGroup, list[int]] = {}
     for index in sorted(layers):
         tensors = tuple(t for entry in layers[index] for t in tensors_of(entry, facts, index))
-        mixers, mlp = layer_of({entry.name.split(".", 2)[2]: entry.shape for entry in layers[index]}, facts, index)
+        shapes = {entry.name.split(".", 2)[2]: entry.shape for entry in layers[index]}
+        mixers, mlp = layer_of(shapes, facts, index)
+        what = f"{facts.architecture}: layer {index}"
+        refuse_contradictions(what, shapes, mixers, mlp, facts.count("expert_count", index))
         same.setdefault(LayerGroup(layers=(), mixers=mixers, mlp=mlp, tensors=tensors, prefix="blk"), []).append(index)
     return [replace(group, layers=tuple(indices)) for group, indices in same.items()]
 

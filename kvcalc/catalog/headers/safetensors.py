@@ -12,6 +12,7 @@ from typing import Any
 
 from kvcalc.catalog.files.jsonfile import parse_json, read_json
 from kvcalc.catalog.files.reader import Reader, file_reader
+from kvcalc.catalog.headers.projections import Rows, rows_of
 from kvcalc.errors import KvcalcError
 from kvcalc.units import KIB, MIB
 
@@ -36,6 +37,7 @@ class Stored:
 
     bytes: int
     elements: Mapping[str, int] = field(default_factory=dict)  # by dtype; empty where only an index was read
+    rows: Rows = field(default_factory=dict)  # of the matrices that make keys and values, by layer
 
     @property
     def parameters(self) -> int | None:
@@ -46,12 +48,13 @@ class Stored:
 
 def total(parts: Iterable[Stored]) -> Stored:
     """Several files together."""
-    size, elements = 0, dict[str, int]()
+    size, elements, rows = 0, dict[str, int](), dict[str, int]()
     for part in parts:
         size += part.bytes
+        rows.update(part.rows)
         for dtype, count in part.elements.items():
             elements[dtype] = elements.get(dtype, 0) + count
-    return Stored(size, elements)
+    return Stored(size, elements, rows)
 
 
 def read_header(read: Reader, what: str) -> Stored:
@@ -82,7 +85,8 @@ def _tensor(name: str, entry: Any, what: str) -> Stored:
             raise ValueError
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(what, f"its tensor {name[:60]!r} has an impossible dtype, shape or size") from error
-    return Stored(size, {dtype: count})
+    made = rows_of(name, tuple(shape))
+    return Stored(size, {dtype: count}, {} if made is None else dict([made]))
 
 
 def _damaged(what: str, why: str) -> KvcalcError:

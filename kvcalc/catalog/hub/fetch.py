@@ -23,6 +23,7 @@ from kvcalc.units import format_bytes
 
 READERS = 8  # range requests at a time
 LIBRARY = "kvcalc"
+SLOWEST = 250_000  # bytes a second that a large header may still come at
 PATIENCE = 3  # a whole file may take this many times what the library bears of silence
 
 
@@ -167,7 +168,7 @@ class Repo:
         kept = self._kept()
         if kept is not None and kept.is_file():
             data = parse_json(kept.read_bytes(), str(kept))
-            return Stored(int(data["bytes"]), dict(data["elements"])), str(data["read"])
+            return Stored(int(data["bytes"]), dict(data["elements"]), dict(data.get("rows", {}))), str(data["read"])
         index = self.json(INDEX, LARGEST_INDEX)
         names, stated = read_index(index, f"{INDEX} of {self.name}") if index is not None else ([SINGLE], None)
         if self.offline:
@@ -178,7 +179,9 @@ class Repo:
         result = total(parts), f"headers of {len(names)} safetensors file{'s' if len(names) > 1 else ''}"
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps({"bytes": result[0].bytes, "elements": result[0].elements, "read": result[1]}))
+            found = result[0]
+            said = {"bytes": found.bytes, "elements": found.elements, "rows": found.rows, "read": result[1]}
+            kept.write_text(json.dumps(said))
         return result
 
     def _headers(self, names: list[str]) -> list[Stored] | None:
@@ -218,7 +221,11 @@ class Repo:
             raise self._explained(error, filename) from error
 
     def _range(self, filename: str, start: int, length: int) -> bytes:
-        """The bytes. A server that ignores the range and sends it all is read only as far as needed."""
+        """The bytes, before a deadline: a server that trickles, headers or body, is given up on."""
+        return within(self._deadline + length / SLOWEST, partial(self._bytes, filename, start, length))
+
+    def _bytes(self, filename: str, start: int, length: int) -> bytes:
+        """A server that ignores the range and sends it all is read only as far as needed."""
         headers = self._utils.build_hf_headers(library_name=LIBRARY)
         headers |= {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
         session = self._utils.get_session()

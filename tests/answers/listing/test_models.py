@@ -9,7 +9,8 @@ import pytest
 from kvcalc.answers.listing.card import new_card
 from kvcalc.answers.listing.models import list_models, show_model
 from kvcalc.catalog.cards import card_names
-from kvcalc.catalog.models import load_model
+from kvcalc.catalog.headers.safetensors import Stored
+from kvcalc.catalog.models import load_model, with_file
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 
@@ -38,10 +39,8 @@ def test_the_working_of_a_plain_cache() -> None:
 
 def test_a_file_that_the_config_does_not_explain_is_a_warning() -> None:
     model = load_model("llama-3-8b")
-    exact = replace(model, weight_file_bytes=16_060_522_496)
-    assert show_model(exact).warnings == ()
-    other = replace(model, weight_file_bytes=20_000_000_000)
-    assert "20,000,000,000" in show_model(other).warnings[0]
+    assert show_model(with_file(model, (Stored(16_060_522_496), "the index"))).warnings == ()
+    assert "20,000,000,000" in show_model(with_file(model, (Stored(20_000_000_000), "the index"))).warnings[0]
 
 
 def test_every_card_is_listed() -> None:

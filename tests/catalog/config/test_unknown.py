@@ -164,6 +164,13 @@ def test_layers_with_a_window_by_their_indices() -> None:
     assert {m.window: g.count for g in model.groups for m in g.mixers if m.kind == "attention"} == {1024: 3, None: 29}
 
 
+def test_the_only_nested_config_with_a_vocabulary_is_the_decoder() -> None:
+    inner = config_of(DENSE)
+    model = spec({"model_type": "newcomer_vl", "eyes_config": {"hidden_size": 64}, "mouth_config": inner})
+    assert total_parameters(model) == total_parameters(spec(inner))
+    assert "mouth_config" in [doubt.name for doubt in model.doubts]
+
+
 def test_a_period_in_a_family_that_is_not_known() -> None:
     config = config_of(DENSE, model_type="newcomer", sliding_window_pattern=4, sliding_window=512)
     windows = {m.window: g.count for g in spec(config).groups for m in g.mixers if m.kind == "attention"}

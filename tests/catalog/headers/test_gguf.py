@@ -104,6 +104,29 @@ def test_tensors_nobody_knows_are_counted_and_said(tmp_path: Path) -> None:
     assert [a.value for a in model.assumptions] == ["novel_memory"]
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"attention.head_count_kv": 4}, "attn_k.weight has 128 rows.*4 key-value heads of 64: 256"),
+        ({"attention.key_length": 32}, "attn_k.weight has 128 rows.*2 key-value heads of 32: 64"),
+        ({"attention.value_length": 32}, "attn_v.weight has 128 rows.*2 key-value heads of 32: 64"),
+        ({"embedding_length": 512, "attention.key_length": 64}, "token_embd.weight has rows of 256.*512"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_an_error(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(KvcalcError, match=said) as error:
+        load_model(written(tmp_path, *decoder(2, **more)))
+    assert "contradicts itself" in error.value.hint
+
+
+def test_experts_that_the_tensors_do_not_have_are_an_error(tmp_path: Path) -> None:
+    metadata, tensors = decoder(1, expert_count=16, expert_used_count=2)
+    for name, shape in (("gate", (8, 64, 256)), ("up", (8, 64, 256)), ("down", (8, 256, 64))):
+        tensors[f"blk.0.ffn_{name}_exps.weight"] = (shape, F16)
+    with pytest.raises(KvcalcError, match="8 experts, and the file's metadata says 16"):
+        load_model(written(tmp_path, metadata, tensors))
+
+
 def test_shards_belong_together(tmp_path: Path) -> None:
     metadata, tensors = decoder(2)
     names = list(tensors)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,29 @@ def test_slow_is_given_up_on(hub: Hub, failure: object, monkeypatch: pytest.Monk
     error = refused("org/tiny")
     assert "did not answer in time" in error.message
     assert time.monotonic() - start < 60  # it hangs, were it longer
+
+
+def test_a_server_that_trickles_its_headers_is_given_up_on(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = safetensors_file({"all": ("BF16", [PARAMETERS], 2 * PARAMETERS)})
+    hub.add("org/tiny", "model.safetensors", whole)
+    be_patient(0.5, monkeypatch)
+    original = Handler.send
+
+    def send(self: Handler, data: bytes, body: bool, commit: str = COMMIT, cut: int | None = None) -> None:
+        if not (body and self.headers["Range"]):
+            return original(self, data, body, commit, cut)
+        with suppress(OSError):
+            for byte in b"HTTP/1.1 206 Partial Content\r\n" + b"X-Long: " + b"y" * 2000:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                time.sleep(0.05)
+        self.close_connection = True
+        return None
+
+    monkeypatch.setattr(Handler, "send", send)
+    start = time.monotonic()
+    assert "did not answer in time" in refused("org/tiny").message
+    assert time.monotonic() - start < 60  # the whole of it would take 100 seconds
 
 
 def test_cut_off_in_the_middle(hub: Hub) -> None:
