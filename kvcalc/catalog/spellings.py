@@ -12,18 +12,20 @@ from typing import Any, NamedTuple
 from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.units import GB
+from kvcalc.units import GB, GIB
 
 NOT_SPECS = {"aliases", "prices"}
 _NOISE = {
     "nvidia", "amd", "intel", "apple", "geforce", "radeon", "tesla", "instinct", "google", "cloud", "aws", "r", "tm",
-    "class",
+    "class", "gpu", "graphics", "generation",
 }  # fmt: skip
 _PRODUCT_LINES = r"(?:rtx|gtx|rx|arc)+(?=.)"  # in front of the name: RTX 5090 and 5090 are one
 # Compiled where they are needed: most names are found as they are.
 _SIZE = r"(?i)\b(\d{1,4}) ?(?:gb|gib|g)\b(?:\s*\([^)]*\))?"
-_CORES = r"(?i)\b(\d{1,3}) ?(?:c|(?:gpu )?cores?)\b"
+# 40c, 40 GPU cores, 12P+4E+40GPU
+_CORES = r"(?i)\b(?:\d+P\+\d+E\+)?(\d{1,3}) ?(?:c|(?:gpu )?cores?|(?<=E\+\d)GPU|(?<=E\+\d\d)GPU)\b"
 _MEMORY_TOLERANCE = 0.08  # a B200 is sold as 180 and as 192 GB; an A100 of 40 is not one of 80
+_REPORTED_TOLERANCE = 0.6  # GiB: an L4 of 24 GB reports 22.06 GiB, which is written as 22
 
 
 class Meaning(NamedTuple):
@@ -140,9 +142,11 @@ def _by_facts(text: str, spec: Callable[[str], GpuSpec]) -> Meaning | None:
 
 
 def _of_size(boards: list[GpuSpec], stated: int) -> list[GpuSpec]:
-    """Those of exactly this nameplate, else those near it."""
+    """Those of exactly this nameplate, else those near it, else those that report as much to a program."""
     exact = [board for board in boards if board.memory_bytes == stated]
-    return exact or [board for board in boards if is_near(stated, board.memory_bytes)]
+    near = [board for board in boards if is_near(stated, board.memory_bytes)]
+    reported = [one for one in boards if abs(stated / GB - one.usable_memory_bytes / GIB) < _REPORTED_TOLERANCE]
+    return exact or near or reported
 
 
 def is_near(stated: int, nameplate: int) -> bool:

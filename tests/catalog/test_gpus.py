@@ -126,6 +126,15 @@ SPELLINGS = {
     "rtx pro 6000 max-q": "rtx-pro-6000-maxq",
     "quadro rtx 6000": "quadro-rtx6000",
     "RTX 6000 48GB": "rtx6000-ada",
+    # As drivers and benchmarks write them.
+    "NVIDIA L4 (22 GB)": "l4",
+    "NVIDIA A40 (44 GB)": "a40",
+    "Tesla V100-SXM2-32GB (32 GB)": "v100-32g-sxm2",
+    "NVIDIA GeForce RTX 4060 Laptop GPU (8 GB)": "rtx4060-laptop",
+    "NVIDIA RTX 4000 SFF Ada Generation (20 GB)": "rtx4000-sff-ada",
+    "AMD Radeon 8060S Graphics": "ryzen-ai-max-395-128g",
+    "Apple M1 4P+4E+7GPU (16 GB)": "apple-m1-7c-16g",
+    "Apple M4 Max 12P+4E+40GPU (48 GB)": "apple-m4-max-40c-48g",
 }
 
 

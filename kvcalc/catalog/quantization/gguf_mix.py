@@ -25,8 +25,8 @@ QUERIES = {"q_proj", "query", "wq", "q"}
 FUSED = {"qkv_proj", "query_key_value", "c_attn", "Wqkv", "qkv", "in_proj_qkv"}
 SPLIT_APART = {"W_pack", "wqkv"}  # fused in the checkpoint, q, k and v in the file
 GATES = {"gate_proj", "w1", "c_fc_0"}
-# ggml has these formats too: what a checkpoint stores in them is copied, not quantized again.
-NATIVE = {"mxfp4", "nvfp4"}
+# What a checkpoint was trained in and ggml has too is copied, whatever the file's type.
+NATIVE = "mxfp4"
 COUNTED: tuple[Role, ...] = ("attn_v", "ffn_down", "ffn_gate", "ffn_up")
 
 
@@ -96,8 +96,8 @@ def _layer_formats(
         if role in seen and name not in numbers:
             numbers[name] = layer if by_layer and role != "attn_v" else seen[role]
             seen[role] += 1
-        if tensor.format.name in NATIVE:
-            yield tensor.format if tensor.format.name == "nvfp4" else format_of("mxfp4")
+        if tensor.format.name == NATIVE:
+            yield format_of(NATIVE)
             continue
         matrix = Matrix(
             role=role,
@@ -202,10 +202,10 @@ def _assumptions(model: ModelSpec, made: Recipe) -> Iterator[Assumption]:
         why += f" (with one: {IMPORTANCE}{made.name.lower()})"
     yield Assumption(name="quantization", value=made.name, why=why)
     formats = {t.format for group in model.groups for t in group.tensors} - {BF16, FP16, FP32}
-    if model.quantization is not None and any(form.name not in NATIVE for form in formats):
+    if model.quantization is not None and any(form.name != NATIVE for form in formats):
         said = f"the checkpoint ({model.quantization}) dequantized first, as such files are made"
         yield Assumption(name="weights", value=made.name, why=said)
-    if any(form.name in NATIVE for form in formats):
+    if any(form.name == NATIVE for form in formats):
         yield Assumption(name="experts", value="as stored", why="ggml has the checkpoint's own format: it is copied")
     if model.mtp and not writes(model.family, "mtp"):
         why = "converters leave multi-token-prediction layers out of most files"

@@ -90,6 +90,13 @@ README = {
     "Q2_K_S": 2.9697, "Q2_K": 3.1593, "Q3_K_S": 3.6429, "Q3_K_L": 4.2979, "Q4_K_S": 4.6672, "Q4_K_M": 4.8944,
     "Q5_K_S": 5.5704, "Q5_K_M": 5.7036, "Q6_K": 6.5633, "Q8_0": 8.5008, "F16": 16.0005,
 }  # fmt: skip
+# File sizes that llama-bench runs report (localscore, llama.cpp's discussions), GB as printed there.
+BENCHED = [
+    ("deepseek-r1", "Q4_K_M", 403.727),
+    ("llama-3.1-405b", "Q4_K_M", 242.666),
+    ("gpt-oss-120b", "MXFP4_MOE", 63.372),
+    ("glm-4.7-flash", "BF16", 59.904),
+]
 # Tables of bartowski's model pages, GB, rounded; the first was made with an importance matrix.
 TABLES = {
     "llama-3.1-70b": {
@@ -132,6 +139,12 @@ def test_published_tables(name: str, kind: str) -> None:
     model = load_model(name)
     have = weight_bytes(mix(model, recipe(kind))) + tokenizer(model)
     assert have / 1e9 == pytest.approx(TABLES[name][kind], rel=2e-3)
+
+
+@pytest.mark.parametrize(("name", "kind", "gigabytes"), BENCHED)
+def test_sizes_that_benchmarks_print(name: str, kind: str, gigabytes: float) -> None:
+    """Latent attention, experts beside shared ones, and the largest dense model."""
+    assert weight_bytes(mix(load_model(name), recipe(kind))) / 1e9 == pytest.approx(gigabytes, rel=2.5e-3)
 
 
 def test_a_layer_of_qwen3_5_with_its_linear_attention() -> None:
