@@ -30,7 +30,7 @@ from kvcalc.formulas.step import (
 POINTS = 1_000_000
 BLOCK = 16_384
 COMMANDS = ("size llama-3-8b --gpu h100-sxm", "step llama-3-8b --gpu h100-sxm", "kv llama-3-8b", "--help")
-AIM_SWEEP, AIM_COMMAND, AIM_HELP = 10, 20, 8
+AIM_SWEEP, AIM_COMMAND, AIM_HELP = 10, 14, 5
 
 
 def best(run: Callable[[], object], repeats: int) -> float:

@@ -9,14 +9,12 @@ from pkgutil import iter_modules
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from typer.models import ArgumentInfo, OptionInfo
-
 import kvcalc.formulas
 from kvcalc.answers.explain import docstring_lines
 from kvcalc.cli import flags as shared
 from kvcalc.cli.app import COMMANDS
 from kvcalc.cli.flags import Flag
-from kvcalc.cli.options import Command
+from kvcalc.cli.options import Command, Positional
 from kvcalc.results.envelope import RESULTS, result_classes
 from kvcalc.specs.base import Frozen
 
@@ -89,16 +87,11 @@ def _flag(flag: Flag, repeated: bool) -> tuple[str, str, str]:
 
 
 def _own(function: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
-    """Arguments and options that the command declares itself."""
-    for name, hint in get_type_hints(function, include_extras=True).items():
-        for info in getattr(hint, "__metadata__", ()):
-            if isinstance(info, ArgumentInfo):
-                yield f"`{info.metavar}`", "", info.help or ""
-            elif isinstance(info, OptionInfo):
-                # In Annotated the first spelling stands where a default would.
-                declared = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
-                names = ", ".join(f"`{one}`" for one in declared) or f"`--{name.replace('_', '-')}`"
-                yield names, f"`{info.metavar}`" if info.metavar else "", info.help or ""
+    """The words that are no flags."""
+    for hint in get_type_hints(function, include_extras=True).values():
+        for said in getattr(hint, "__metadata__", ()):
+            if isinstance(said, Positional):
+                yield f"`{said.metavar}`", "", said.help
 
 
 def _table(heading: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

@@ -6,13 +6,9 @@ Only the module of the command that was asked for is imported; the others stand 
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
-import typer
-
-from kvcalc.cli.options import normal
 from kvcalc.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, KvcalcError
 
 # name → the question it answers, in the order of a user's day
@@ -32,17 +28,6 @@ COMMANDS = {
     "models": "The model cards: parameters, weights, cache, and their sources.",
     "gpus": "The GPU specs, with the source of each number.",
 }
-
-MAIN_HELP = """Capacity, speed and cost of an LLM deployment.
-
-\b
-  kvcalc size llama-3-8b --gpu h100-sxm
-  kvcalc size meta-llama/Llama-3.1-70B --gpu h100-sxm -tp 4
-  kvcalc kv llama-3-8b gemma-3-27b deepseek-v3
-  kvcalc step llama-3-8b --gpu h100-sxm --batch 64 --context 2048
-
-MODEL is a card's name, a Hugging Face id, a folder, a config.json, a .gguf or a TOML.
-"""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -82,8 +67,18 @@ def _run(argv: Sequence[str]) -> int:
         with contextlib.redirect_stdout(sys.stderr):
             _run(["--help"])
         return EXIT_USAGE
+    if argv and argv[0] in COMMANDS and not _completing():
+        call = import_module(f"kvcalc.cli.{argv[0]}").command.plainly(argv[1:])
+        if call is not None:
+            return call() or EXIT_OK
+    return _by_typer(argv)
+
+
+def _by_typer(argv: Sequence[str]) -> int:
+    from kvcalc.cli.typer_app import build_app
+
     try:
-        code = build_app(argv)(list(argv), prog_name="kvcalc", standalone_mode=False)
+        code = build_app(argv, _completing())(list(argv), prog_name="kvcalc", standalone_mode=False)
     except Exception as error:
         # Typer's usage errors: their class moved between versions, what they carry did not.
         if not hasattr(error, "format_message"):
@@ -103,62 +98,11 @@ def _usage_hint(argv: Sequence[str], message: str) -> str:
         close = get_close_matches(message.partition("'")[2].partition("'")[0], COMMANDS, n=1)
         meant = f"did you mean `kvcalc {close[0]}`? " if close else ""
         return f"{meant}`kvcalc --help` lists the commands"
-    command = _wanted(argv)
+    command = next((word for word in argv if not word.startswith("-")), None)
     path = f"kvcalc {command}" if command in COMMANDS else "kvcalc"
     return f"`{path} --help` shows what it takes"
-
-
-def _wanted(argv: Sequence[str]) -> str | None:
-    return next((word for word in argv if not word.startswith("-")), None)
 
 
 def _completing() -> bool:
     """Whether the shell asks what could follow."""
     return any(name.startswith("_KVCALC_COMPLETE") for name in os.environ)
-
-
-def build_app(argv: Sequence[str]) -> Callable[..., Any]:
-    """The application as far as this command line needs it: one command where it begins with one, else the list."""
-    wanted = _wanted(argv)
-    completing = _completing()
-    first = not completing and wanted in COMMANDS and argv[0] == wanted
-    app = typer.Typer(
-        help=MAIN_HELP,
-        add_completion=not first,
-        rich_markup_mode=None,  # plain help starts twice as fast
-        pretty_exceptions_enable=False,
-        context_settings={
-            "help_option_names": ["-h", "--help"],
-            "max_content_width": 100,
-            "token_normalize_func": normal,
-        },
-    )
-    app.callback()(_root)
-    for name, line in COMMANDS.items():
-        if first and name != wanted:
-            continue
-        function = _not_loaded
-        if completing or name == wanted:
-            function = import_module(f"kvcalc.cli.{name}").command.for_typer(None if completing else argv)
-        app.command(name, short_help=line)(function)
-    return typer.main.get_command(app)
-
-
-def _not_loaded() -> None:
-    raise AssertionError("only the command that was asked for is called")
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from kvcalc import __version__
-
-        print(f"kvcalc {__version__}")
-        raise typer.Exit
-
-
-def _root(
-    version: bool = typer.Option(
-        False, "--version", "-V", is_eager=True, callback=_print_version, help="Print the version and exit."
-    ),
-) -> None:
-    """The flags of `kvcalc` itself."""

@@ -3,14 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kvcalc.cli.flags import OUTPUT, STRICT
-from kvcalc.cli.options import Flags, takes
+from kvcalc.cli.options import Flags, Positional, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK
 
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The budget.")]
+FileArgument = Annotated[str, Positional("FILE", "The budget.")]
 
 
 @takes(STRICT, OUTPUT, says={"format": "table, json, csv, md, or github: annotations for a workflow."})

@@ -7,24 +7,17 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Annotated, TextIO
 
-import typer
-
-from kvcalc.cli.flags import GPU, OUTPUT, SERVING
-from kvcalc.cli.options import Flags, takes
+from kvcalc.cli.flags import GPU, OUTPUT, SERVING, Flag
+from kvcalc.cli.options import Flags, Positional, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import KvcalcError
 
+LogArgument = Annotated[str, Positional("[LOGFILE]", "A start-up log; - or nothing is stdin.")]
+MODEL = (Flag("model", ("--model",), "MODEL", "Where the log does not name it.", "Model"),)
 
-@takes(GPU, SERVING, OUTPUT)
-def command(
-    flags: Flags,
-    logfile: Annotated[
-        str, typer.Argument(metavar="[LOGFILE]", help="A start-up log; - or nothing is stdin.", show_default=False)
-    ] = "-",
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="MODEL", help="Where the log does not name it.", show_default=False)
-    ] = None,
-) -> None:
+
+@takes(MODEL, GPU, SERVING, OUTPUT)
+def command(flags: Flags, logfile: LogArgument = "-") -> None:
     """Where an engine's memory went, whether that agrees with the prediction, what to change.
 
     \b
@@ -39,8 +32,6 @@ def command(
     from kvcalc.engines.logs.read import bounded_lines
     from kvcalc.render.pages.diagnose import page, rows
 
-    if model is not None:
-        flags["model"] = model
     with _opened(logfile) as file:
         report = diagnose(bounded_lines(file), flags)
     output.emit(report, "diagnose", page, rows)

@@ -2,18 +2,13 @@
 
 from typing import Annotated
 
-import typer
-
 from kvcalc.cli import complete
 from kvcalc.cli.flags import OUTPUT, Flag
-from kvcalc.cli.options import Flags, takes
+from kvcalc.cli.options import Flags, Positional, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import KvcalcError
 
-GpuArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="GPU", help="One of them, in full.", show_default=False, autocompletion=complete.gpus),
-]
+GpuArgument = Annotated[str | None, Positional("GPU", "One of them, in full.", complete.gpus)]
 CATALOG = (
     Flag("match", ("--match",), "WORDS", "Only those with these words: 'amd desktop', 'hopper'.", "Choice"),
     Flag("machines", ("--machines",), None, "The clouds' machines in place of the cards.", "Choice", kind="bool"),

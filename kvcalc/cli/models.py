@@ -2,32 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
 from kvcalc.cli import complete
-from kvcalc.cli.flags import NUMBERS, OUTPUT, STRICT
-from kvcalc.cli.options import Flags, takes
+from kvcalc.cli.flags import NUMBERS, OUTPUT, STRICT, Flag
+from kvcalc.cli.options import Flags, Positional, takes
 from kvcalc.cli.output import Output
 
-ModelArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="MODEL", help="One of them, in full; or any model.", show_default=False, autocompletion=complete.models
-    ),
-]
-NewCardOption = Annotated[
-    str | None,
-    typer.Option("--new-card", metavar="CONFIG", help="Write the card of a config.json, a folder or a Hub id."),
-]
-SourceOption = Annotated[
-    str | None, typer.Option("--source", metavar="URL", help="With --new-card: where the config can be read again.")
-]
+ModelArgument = Annotated[str | None, Positional("MODEL", "One of them, in full; or any model.", complete.models)]
+CARD = (
+    Flag("new_card", ("--new-card",), "CONFIG", "Write the card of a config.json, a folder or a Hub id.", "Card"),
+    Flag("source", ("--source",), "URL", "With --new-card: where the config can be read again.", "Card"),
+)
 
 
-@takes(NUMBERS, STRICT, OUTPUT)
-def command(
-    flags: Flags, model: ModelArgument = None, new_card: NewCardOption = None, source: SourceOption = None
-) -> None:
+@takes(CARD, NUMBERS, STRICT, OUTPUT)
+def command(flags: Flags, model: ModelArgument = None) -> None:
     """The model cards: all in a list, or one model in full: parameters, weights, cache and their sources.
 
     \b
@@ -37,6 +25,7 @@ def command(
       kvcalc models --new-card ./config.json --source https://... -o mine.toml
     """
     output = Output(flags)
+    new_card, source = flags.pop("new_card", None), flags.pop("source", None)
     if new_card is not None:
         from kvcalc.answers.listing import card as cards
 

@@ -1,29 +1,29 @@
-"""From the table of flags to Typer: a command declares its arguments and receives the shared flags as one dict."""
+"""From the table of flags to a command: what it takes, read plainly or by Typer, and how it is called."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import wraps
-from typing import Annotated, Any, get_args, get_type_hints
-
-import typer
+from functools import cached_property, wraps
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from kvcalc.cli import complete
 from kvcalc.cli.flags import Flag
+from kvcalc.cli.words import flag_words, read
 from kvcalc.errors import KvcalcError
+
+
+class Positional(NamedTuple):
+    """A word that is no flag: what stands for it in the help, its line there, and what the shell offers."""
+
+    metavar: str
+    help: str
+    offer: Callable[[str], list[str]] | None = None
+
 
 ModelArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="MODEL",
-        help="A card, a Hub id (@revision), a folder, a config.json, a .gguf or a TOML.",
-        show_default=False,
-        autocompletion=complete.models,
-    ),
+    Positional("MODEL", "A card, a Hub id (@revision), a folder, a config.json, a .gguf or a TOML.", complete.models),
 ]
-ModelsArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="MODEL", help="One or several models.", show_default=False, autocompletion=complete.models),
-]
+ModelsArgument = Annotated[list[str], Positional("MODEL", "One or several models.", complete.models)]
 
 Flags = dict[str, Any]
 
@@ -33,6 +33,40 @@ class Command:
 
     def __init__(self, function: Callable[..., Any], flags: Sequence[Flag], repeated: Collection[str]) -> None:
         self.function, self.flags, self.repeated = function, flags, repeated
+
+    def plainly(self, words: Sequence[str]) -> Callable[[], Any] | None:
+        """The call that the words of a plain command line mean; None: Typer has to read them."""
+        line = read(words, self._spelled, self.repeated)
+        if line is None or self._needs_more:
+            return None
+        names, values = list(line.names), dict[str, Any]()
+        for name, (several, needed) in self._positionals.items():
+            if not names and needed and "serve" not in line.flags:
+                return None
+            if several:
+                values[name], names = names, []
+            elif names:
+                values[name] = names.pop(0)
+            elif needed:
+                values[name] = None
+        return None if names else lambda: self.call(values, line.flags)
+
+    @cached_property
+    def _positionals(self) -> dict[str, tuple[bool, bool]]:
+        """The words that are no flags, in their order: whether there may be several, whether it must be there."""
+        found = {}
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            kind, *marks = get_args(parameter.annotation) or (None,)
+            if any(isinstance(mark, Positional) for mark in marks):
+                found[name] = (get_origin(kind) is list, parameter.default is inspect.Parameter.empty)
+        return found
+
+    @property
+    def _needs_more(self) -> bool:
+        """Whether the function has to be given something that is declared for Typer alone."""
+        parameters = inspect.signature(self.function).parameters.values()
+        needed = {one.name for one in parameters if one.default is inspect.Parameter.empty}
+        return not needed <= self._positionals.keys() | {"flags"}
 
     def for_typer(self, words: Sequence[str] | None = None) -> Callable[..., Any]:
         """The function that Typer calls, with the flags that the words of a command line name; None: with all.
@@ -53,37 +87,41 @@ class Command:
         def command(**values: Any) -> Any:
             self._refuse_repeats(words or ())
             read = {flag.field: values.pop(flag.field) for flag in flags}
-            given = {name: value for name, value in read.items() if value is not None and value != []}
-            if "serve" in given:
-                values, given = self._served(values, given)
-            return self.function(**values, flags=given)
+            return self.call(values, {name: value for name, value in read.items() if value not in (None, [])})
 
         command.__signature__ = inspect.Signature(own + shared)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in own + shared}
         return command
+
+    def call(self, values: dict[str, Any], flags: Flags) -> Any:
+        """Run the command with what was given."""
+        if "serve" in flags:
+            values, flags = self._served(values, flags)
+        return self.function(**values, flags=flags)
 
     def _served(self, values: dict[str, Any], given: Flags) -> tuple[dict[str, Any], Flags]:
         """A pasted command's model and flags, as if they had been typed."""
         from kvcalc.answers.pasted import pasted, taken_by
 
         several = "models" in values
-        model = (values.get("models") or [None])[0] if several else values.get("model")
+        model = (values.get("models") or [None])[0] if several else values.get("model") or given.pop("model", None)
         command = pasted(given.pop("serve"), given, model, strict=bool(given.get("strict")))
         command = taken_by(command, {flag.field for flag in self.flags})
         if several:
             values["models"] = values["models"] or [command.model]
-        else:
+        elif "model" in self._positionals:
             values["model"] = command.model
         flags: Flags = {name: [value] if name in self.repeated and not isinstance(value, list) else value
                         for name, value in command.flags.items()}  # fmt: skip
-        return values, flags | {"command": command}
+        named = {} if self._positionals.keys() & {"model", "models"} else {"model": command.model}
+        return values, flags | named | {"command": command}
 
-    @property
+    @cached_property
     def _spelled(self) -> dict[str, Flag]:
         return {name: flag for flag in self.flags for names in flag.names for name in names.split("/")}
 
     def _named(self, words: Sequence[str]) -> Sequence[Flag]:
-        spelled, given = self._spelled, _flag_words(words)
+        spelled, given = self._spelled, flag_words(words)
         if all(word in spelled for word in given):
             return list(dict.fromkeys(spelled[word] for word in given))
         return self.flags
@@ -91,21 +129,12 @@ class Command:
     def _refuse_repeats(self, words: Sequence[str]) -> None:
         """Typer would silently keep the last value."""
         spelled = self._spelled
-        once = [flag for word in _flag_words(words) if (flag := spelled.get(word)) and flag.kind == "text"]
+        once = [flag for word in flag_words(words) if (flag := spelled.get(word)) and flag.kind == "text"]
         for flag in once:
             if flag.field not in self.repeated and once.count(flag) > 1:
                 raise KvcalcError(
                     f"{flag.names[0]} is given twice", hint="give it once; `kvcalc compare` takes several"
                 )
-
-
-def _flag_words(words: Sequence[str]) -> list[str]:
-    return [normal(word.partition("=")[0]) for word in words if word.startswith("-") and word != "-"]
-
-
-def normal(word: str) -> str:
-    """A flag as the tables spell it; vLLM takes --max_model_len too."""
-    return word.replace("_", "-")
 
 
 def takes(
@@ -123,14 +152,23 @@ def takes(
 
 def _own(parameter: inspect.Parameter, hint: Any, optional: bool) -> inspect.Parameter:
     """A command's own parameter; its MODEL may be left out where a pasted command names one."""
+    import typer
+
     found = parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
+    kind, *marks = get_args(hint) or (hint,)
+    if not marks or not isinstance(marks[0], Positional):
+        return found
+    said = marks[0]
+    shown = parameter.default not in (None, "-", inspect.Parameter.empty)
+    argument: Any = typer.Argument(metavar=said.metavar, help=said.help, autocompletion=said.offer, show_default=shown)
     if optional and parameter.name in ("model", "models") and parameter.default is inspect.Parameter.empty:
-        kind, argument = get_args(hint)
         return found.replace(annotation=Annotated[kind | None, argument], default=None)
-    return found
+    return found.replace(annotation=Annotated[kind, argument])
 
 
 def _parameter(flag: Flag, repeated: bool) -> inspect.Parameter:
+    import typer
+
     option: Any = typer.Option(
         *flag.names,
         metavar=flag.metavar,

@@ -1,10 +1,8 @@
 """`kvcalc size`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD
+from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK
@@ -13,14 +11,13 @@ if TYPE_CHECKING:
     from kvcalc.answers.question import Question
 
 
-@takes(GPU, SERVING, WORKLOAD, SERVED, OUTPUT)
-def command(
-    model: ModelArgument,
-    flags: Flags,
-    fail_if_unfit: Annotated[
-        bool, typer.Option("--fail-if-unfit", help="Exit with 1 when it does not fit.", rich_help_panel="Output")
-    ] = False,
-) -> int:
+VERDICT = (
+    Flag("fail_if_unfit", ("--fail-if-unfit",), None, "Exit with 1 when it does not fit.", "Output", kind="bool"),
+)
+
+
+@takes(VERDICT, GPU, SERVING, WORKLOAD, SERVED, OUTPUT)
+def command(model: ModelArgument, flags: Flags) -> int:
     """Does it fit, how many tokens and sequences, how fast, what binds, what it costs.
 
     \b
@@ -31,6 +28,7 @@ def command(
       kvcalc size llama-3-8b --gpu h100-sxm --engine ideal --kv-memory 50GB
     """
     output = Output(flags)
+    fail_if_unfit = flags.pop("fail_if_unfit", False)
     from kvcalc.answers.question import ask
 
     question = ask(model, flags)

@@ -1,28 +1,22 @@
 """`kvcalc step`."""
 
-from typing import Annotated
-
-import typer
-
-from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD
+from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 
+TOKENS = (
+    Flag(
+        "tokens_per_step",
+        ("--tokens-per-step",),
+        "TOKENS",
+        "A model that runs many tokens a step and keeps no cache: an emulator, block diffusion.",
+        "Workload",
+    ),
+)
 
-@takes(GPU, WORKLOAD, SERVED, SERVING, OUTPUT)
-def command(
-    model: ModelArgument,
-    flags: Flags,
-    tokens_per_step: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKENS",
-            help="A model that runs many tokens a step and keeps no cache: an emulator, block diffusion.",
-            rich_help_panel="Workload",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+
+@takes(TOKENS, GPU, WORKLOAD, SERVED, SERVING, OUTPUT)
+def command(model: ModelArgument, flags: Flags) -> None:
     """One decode step taken apart: bytes, FLOPs, intensity, bounds and estimate, per operator.
 
     \b
@@ -31,6 +25,7 @@ def command(
       kvcalc step emulator.toml --gpu h100-sxm --tokens-per-step 4096
     """
     output = Output(flags)
+    tokens_per_step = flags.pop("tokens_per_step", None)
     from kvcalc.answers.question import ask
     from kvcalc.answers.step.answer import step
     from kvcalc.render.pages.step import page, rows

@@ -9,7 +9,8 @@ from importlib import import_module
 
 import pytest
 
-from kvcalc.cli.app import COMMANDS, MAIN_HELP, run
+from kvcalc.cli.app import COMMANDS, run
+from kvcalc.cli.typer_app import MAIN_HELP
 from tests.cli.conftest import Cli, assert_refused
 
 EXAMPLE = re.compile(r"^ +(kvcalc .*?)(?: {2,}.*)?$", re.MULTILINE)
