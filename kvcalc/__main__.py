@@ -15,8 +15,11 @@ def main() -> None:
     except KeyboardInterrupt:  # Ctrl-C before there is anything to catch it
         print("error: interrupted", file=sys.stderr)
         sys.exit(130)
-    code = run(sys.argv[1:])
-    gc.freeze()  # nor is it worth looking once more before all is given back: another 5 %
+    try:
+        code = run(sys.argv[1:])
+        gc.freeze()  # nor is it worth looking once more before all is given back: another 5 %
+    except KeyboardInterrupt:  # a second Ctrl-C, while the first is told
+        code = 130
     sys.exit(code)
 
 

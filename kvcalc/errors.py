@@ -3,6 +3,7 @@
 EXIT_OK = 0
 EXIT_LIMIT = 1  # a limit is broken: check, run --tolerance, size --fail-if-unfit
 EXIT_USAGE = 2  # bad input or environment
+EXIT_FAULT = 70  # a fault of kvcalc's own
 EXIT_INTERRUPTED = 130
 
 

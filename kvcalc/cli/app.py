@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from kvcalc.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, KvcalcError
+from kvcalc.cli.messages import say
+from kvcalc.errors import EXIT_FAULT, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, KvcalcError
 
 # name → the question it answers, in the order of a user's day
 COMMANDS = {
@@ -31,9 +32,7 @@ COMMANDS = {
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run one command line; returns the exit code and never lets a traceback out (unless KVCALC_DEBUG=1)."""
-    if os.environ.get("KVCALC_DEBUG") == "1":
-        return _run(argv)
+    """Run one command line; returns the exit code and never lets a traceback out (KVCALC_DEBUG=1 shows it too)."""
     try:
         return _run(argv)
     except KvcalcError as error:
@@ -42,23 +41,41 @@ def run(argv: Sequence[str]) -> int:
         return interrupted()
     except (OSError, MemoryError, RecursionError) as error:
         return fail(f"{type(error).__name__}: {error}", "KVCALC_DEBUG=1 shows where it happened")
+    except Exception as error:
+        return fault(error)
 
 
 def fail(message: str, hint: str) -> int:
-    """One `error:` line, one `hint:` line, exit code 2."""
-    print(f"error: {one_line(message)}\nhint: {one_line(hint)}", file=sys.stderr)
+    """Bad input or environment: one `error:` line, one `hint:` line, exit code 2."""
+    _debug()
+    say("error", message)
+    say("hint", hint)
     return EXIT_USAGE
+
+
+def fault(error: Exception) -> int:
+    """A mistake in kvcalc: said as one, with the place, and an exit code that no gate takes for a broken limit."""
+    _debug()
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    where = "" if last is None else f" ({os.path.basename(last.tb_frame.f_code.co_filename)}, line {last.tb_lineno})"
+    say("error", f"a fault of kvcalc's own, not of what it was asked: {type(error).__name__}: {error}{where}")
+    say("hint", "please report it to kvcalc's maintainers with the command line; KVCALC_DEBUG=1 shows the traceback")
+    return EXIT_FAULT
+
+
+def _debug() -> None:
+    if os.environ.get("KVCALC_DEBUG") == "1" and sys.stderr is not None:
+        import traceback
+
+        traceback.print_exc()
 
 
 def interrupted() -> int:
     """Ctrl-C."""
-    print("error: interrupted", file=sys.stderr)
+    say("error", "interrupted")
     return EXIT_INTERRUPTED
-
-
-def one_line(text: str) -> str:
-    """Without line breaks and runs of blanks, whatever a message quotes."""
-    return " ".join(text.split())
 
 
 def _run(argv: Sequence[str]) -> int:

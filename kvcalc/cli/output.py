@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kvcalc.cli.files import check_writable, write_file
+from kvcalc.cli.messages import say
 from kvcalc.errors import KvcalcError
 from kvcalc.render.page import Page
+from kvcalc.render.printable import encodable, printed
 from kvcalc.results.base import Report
 
 FORMATS = ("table", "json", "csv", "md", "github")
@@ -28,7 +31,7 @@ class Output:
         if self.format not in formats:
             raise KvcalcError(f"--format: unknown format {self.format!r}", hint=f"one of: {', '.join(formats)}")
         if self.path not in (None, "-"):
-            _check_writable(Path(self.path))
+            check_writable(Path(self.path))
 
     def emit(
         self,
@@ -43,10 +46,10 @@ class Output:
 
             report = with_command(report, self.command)
         for warning in report.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+            say("warning", warning)
         if self.explain and not report.figures:
             said = "no formulas to show here; `kvcalc size` or `step` with --explain takes one deployment apart"
-            print(f"warning: {said}", file=sys.stderr)
+            say("warning", said)
         if self.format == "json":
             from kvcalc.render.machine import to_json
 
@@ -67,6 +70,7 @@ class Output:
             from kvcalc.render.explain import with_working
 
             page = with_working(page, report)
+        page = printed(page)
         if self.format in ("md", "github"):
             from kvcalc.render import markdown
 
@@ -78,46 +82,19 @@ class Output:
     def write(self, answer: str | bytes) -> None:
         """To the file, whole or not at all; or to stdout, where a reader that has gone (`| head`) is no error."""
         if self.path not in (None, "-"):
-            write_atomically(Path(self.path), answer if isinstance(answer, bytes) else answer.encode())
+            write_file(Path(self.path), answer if isinstance(answer, bytes) else answer.encode())
             return
+        if sys.stdout is None:
+            raise KvcalcError("standard output is closed", hint="-o FILE writes to a file")
         try:
             if isinstance(answer, bytes):
                 sys.stdout.buffer.write(answer)
             else:
-                sys.stdout.write(answer)
+                sys.stdout.write(encodable(answer, sys.stdout.encoding or "utf-8", is_json=self.format == "json"))
             sys.stdout.flush()
-        except BrokenPipeError:
-            # Nothing is left to say, and the interpreter must not try again at exit.
+        except OSError as error:
+            # The interpreter must not try again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _check_writable(path: Path) -> None:
-    folder = path.parent
-    if path.is_dir():
-        raise KvcalcError(f"-o: {path} is a directory", hint="give the name of a file")
-    if not folder.is_dir():
-        raise KvcalcError(f"-o: the directory {folder} does not exist", hint="create it, or write elsewhere")
-    target = path if path.exists() else folder
-    if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
-        raise KvcalcError(f"-o: {path} cannot be written", hint="check its permissions, or write elsewhere")
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """All of it or nothing: written beside the target, then renamed over it."""
-    import tempfile
-
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+            if not isinstance(error, BrokenPipeError):
+                said = f"standard output cannot be written: {error.strerror}"
+                raise KvcalcError(said, hint="-o FILE writes to a file") from None

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from kvcalc import __version__
+from kvcalc.render.printable import cell, of_json
 from kvcalc.results.base import Report, schema_name
 from kvcalc.results.data import data_of
 
@@ -26,7 +27,7 @@ def to_json(report: Report, command: str, explain: bool = False) -> str:
         envelope["warnings"] = data["warnings"]
     if explain:
         envelope["figures"] = data["figures"]
-    return json.dumps(envelope, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return of_json(json.dumps(envelope, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def to_csv(rows: list[dict[str, Any]]) -> str:
@@ -46,5 +47,5 @@ def _flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         if isinstance(item, dict):
             flat |= _flatten(item, f"{prefix}{name}.")
         elif not isinstance(item, list | tuple):
-            flat[prefix + name] = "" if isinstance(item, float) and not math.isfinite(item) else item
+            flat[prefix + name] = "" if isinstance(item, float) and not math.isfinite(item) else cell(item)
     return flat

@@ -20,7 +20,7 @@ def wants_colour(stream: TextIO | None = None) -> bool:
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def render(page: Page, colour: bool = False) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.render.printable import printable
 from kvcalc.results.check import CheckedDeployment, CheckReport, LimitResult
 from kvcalc.results.data import data_of
 from kvcalc.units import format_seconds, format_usd
@@ -97,7 +98,7 @@ def annotations(report: CheckReport) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text.replace("\r\n", "\n")).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
