@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.render.machine import to_csv, to_json
-from kvcalc.results.base import Figure, Report
+from kvcalc.results.base import Figure, Report, schema_name
 from kvcalc.specs.base import Assumption
 
 FIGURE = Figure(name="a", value=6, unit="bytes", formula="2 * x", inputs={"x": 3}, source="arithmetic")
@@ -27,7 +27,7 @@ def test_the_envelope() -> None:
         assumptions=(Assumption(name="price", value=2, why="given"),),
     )
     envelope = json.loads(to_json(report, "size"))
-    assert envelope["schema"] == "kvcalc.size/1"
+    assert envelope["schema"] == schema_name("size")
     assert envelope["result"] == {"bytes": 6, "none": None}
     assert envelope["assumptions"] == [{"name": "price", "value": 2, "why": "given"}]
     assert not {"figures", "warnings"} & set(envelope)
