@@ -52,7 +52,7 @@ def without_doubts(model: ModelSpec) -> ModelSpec:
         KvcalcError: it was not; the keys are named.
     """
     if model.doubts:
-        names = ", ".join(doubt.name for doubt in model.doubts)
+        names = ", ".join(doubt.name for doubt in model.doubts[:6]) + ", ..." * (len(model.doubts) > 6)
         raise KvcalcError(
             f"{model.name}: not everything in its config is understood: {names}",
             hint="without --strict they are listed with the answer; a TOML card describes a model outright",

@@ -170,8 +170,8 @@ class Keys:
         said = {name: self._values[name] for name in names if name in self._values and name not in SAMPLING}
         first = next((name for name, value in said.items() if value == taken), None)
         for name, value in said.items():
-            if first is None or type(value) is not int or value == taken:
-                continue
+            if first is None or type(value) is not int or value in (0, taken):
+                continue  # nought: the quantity has its value under the other name
             if name in SECOND_MEANINGS:
                 self.doubt(name, f"it is {shown(value)}, and {first}, which is taken, is {taken}")
                 continue

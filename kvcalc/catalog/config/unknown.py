@@ -88,10 +88,10 @@ def weigh(keys: Keys, understood: Collection[str], facts: Mapping[str, bool], de
             continue
         why = _why(name, scope)
         if why:
-            found = Assumption(name=path[:_LONGEST], value=_short(value), why=why)
+            found = Assumption(name=_printable(path), value=_short(value), why=why)
             (doubts if why is WHY else listed).append(found)
     doubts += [
-        Assumption(name=path[:_LONGEST], value=None, why=str(why))
+        Assumption(name=_printable(path), value=None, why=str(why))
         for path, why in keys.doubts().items()
         if path.rpartition(".")[2] not in understood
     ]
@@ -139,6 +139,11 @@ def _unread(keys: Keys, deep: bool) -> Iterator[tuple[str, object, str]]:
     for nested in keys.opened() if deep else ():
         if not _harmless(nested.name):
             yield from _unread(nested, deep)
+
+
+def _printable(path: str) -> str:
+    """A key as an answer may show it: whoever wrote the config chose its characters."""
+    return "".join(letter if letter.isprintable() else "?" for letter in path[:_LONGEST])
 
 
 def _short(value: object) -> str | int | float | bool | None:

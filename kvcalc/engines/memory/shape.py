@@ -1,5 +1,6 @@
 """The few dimensions of a model that the profile run's memory depends on."""
 
+from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
 from kvcalc.counting.weights import stored_bytes
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.deployment import Deployment
@@ -77,7 +78,7 @@ class ProfileShape(Frozen):
 
     @property
     def padded_vocab(self) -> int:
-        return -(-self.vocab // 64) * 64
+        return round_up(self.vocab, VOCAB_MULTIPLE)
 
 
 def profile_shape(model: ModelSpec, deployment: Deployment) -> ProfileShape:

@@ -4,6 +4,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kvcalc.catalog.cards import card_names, find_card
 from kvcalc.catalog.models import load_card, without_doubts
@@ -175,3 +177,31 @@ def test_a_period_in_a_family_that_is_not_known() -> None:
     config = config_of(DENSE, model_type="newcomer", sliding_window_pattern=4, sliding_window=512)
     windows = {m.window: g.count for g in spec(config).groups for m in g.mixers if m.kind == "attention"}
     assert windows == {512: 24, None: 8}
+
+
+@pytest.mark.parametrize("name", [DENSE, "DeepSeek-V2-Lite", "Qwen3-Next-80B-A3B-Instruct"])
+@given(key=st.text(min_size=1, max_size=120), value=st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=5,
+))  # fmt: skip
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_key_is_named_or_says_nothing(name: str, key: str, value: Any) -> None:
+    config = config_of(name)
+    if key in config:
+        return
+    try:
+        model = spec(config | {key: value})
+    except KvcalcError:  # a name that kvcalc reads, with a value that cannot be
+        return
+    said = [assumption.name for assumption in model.assumptions]
+    assert all(letter.isprintable() for name in said for letter in name)
+    off = value is None or value in (False, 0, "", [], {})
+    plain = spec(config_of(name))
+    assert off or bare(model) != bare(plain) or len(said) > len(plain.assumptions) or weighs_nothing(key)
+
+
+def weighs_nothing(key: str) -> bool:
+    """Names of the class that changes nothing: `*_act`, `rope_*` and the like."""
+    from kvcalc.catalog.config import unknown
+
+    return unknown._harmless(key) or len(key) > 80
