@@ -22,6 +22,7 @@ class Question(NamedTuple):
     gpu: GpuSpec | None
     deployment: Deployment
     workload: Workload
+    asked: str = ""  # the model's name as it was typed
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -50,7 +51,8 @@ def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = 
     deployment = checked(Deployment, {"engine": engine, **left})
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
     found = without_doubts(load(model)) if strict else load(model)
-    return Question(model=stored_as(found, deployment), gpu=gpu, deployment=deployment, workload=workload)
+    spec = stored_as(found, deployment)
+    return Question(model=spec, gpu=gpu, deployment=deployment, workload=workload, asked=model)
 
 
 def runs_beyond(name: str, tokens: int, limit: str) -> Assumption:

@@ -29,6 +29,7 @@ class CheckedDeployment(Frozen):
     reason: str | None  # why it does not fit, or cannot be judged
     limits: tuple[LimitResult, ...]
     advice: tuple[Advice, ...] = ()
+    command: str | None = None  # that starts it
 
 
 class CheckResult(Frozen):

@@ -65,6 +65,8 @@ class DiagnoseResult(Frozen):
     refusals: tuple[Explained, ...] = ()
     missing: tuple[str, ...] = ()  # what the log does not say, and the flag that says it
     advice: tuple[Advice, ...] = ()
+    command: str | None = None  # that this start answers to
+    mended_command: str | None = None  # the same with the first change that makes it start
     evidence: tuple[Evidence, ...] = ()
 
 

@@ -80,6 +80,7 @@ class SizeResult(Frozen):
     ideal: IdealCapacity | None
     paging: Paging | None = None
     advice: tuple[Advice, ...] = ()
+    command: str | None = None  # that starts this deployment
 
     @property
     def headline(self) -> Headline | None:

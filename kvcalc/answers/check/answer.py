@@ -80,6 +80,7 @@ def _checked(entry: Entry, load: Loader, assumptions: list[tuple[Name, tuple[Ass
         fits=unfit is None,
         reason=unfit,
         limits=tuple(sorted(results, key=lambda one: one.passed)),
+        command=result.command,
     )
 
 

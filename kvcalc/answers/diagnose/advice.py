@@ -4,12 +4,12 @@ from contextlib import suppress
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.diagnose.engine_words import in_engine_words
-from kvcalc.answers.diagnose.memory import measured_pool, other_weights
-from kvcalc.answers.diagnose.refusal import longest_that_fits, states_held
+from kvcalc.answers.diagnose.mend import after_out_of_memory
+from kvcalc.answers.diagnose.refusal import states_held
 from kvcalc.answers.diagnose.start import Logged
+from kvcalc.answers.diagnose.started import Started
 from kvcalc.answers.performance import Performance
-from kvcalc.engines import cache_dtype, capacity, rules
+from kvcalc.engines import cache_dtype, capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.memory.budget import MemoryBudget
@@ -22,40 +22,39 @@ MOVE_WEIGHTS = ("--quantization", "--tensor-parallel-size")  # what they give de
 SIXTEEN_BITS_OR_MORE = ("bf16", "fp16", "fp32")
 
 
-def log_advice(
-    facts: LogFacts, specs: Logged, held: Capacity | None, budget: MemoryBudget | None
-) -> tuple[Advice, ...]:
-    """Changes in the engine's own flags, one for each flag; the engine's own figure wins over the calculated one."""
+def log_advice(started: Started) -> tuple[Advice, ...]:
+    """Changes in kvcalc's flags, one for each flag; the engine's own figure wins over the calculated one."""
+    facts, specs = started.facts, started.specs
     kinds = {refusal.kind for refusal in facts.refusals}
-    found = _refused(kinds, facts, held, budget)
+    found = _refused(kinds, started)
     question = specs.question
     with suppress(KvcalcError):  # without a capacity rule for this model, the log's own advice stands alone
         if "card-in-use" in kinds:
             pass  # nothing about this deployment needs to change
-        elif rules(specs.deployment.engine).TAKES_WHAT_IS_ASKED:
+        elif started.rules.TAKES_WHAT_IS_ASKED:
             found += _room(facts, specs)
         elif question is not None:
-            deployed = Deployed(question)
-            calculated = advice(Performance(deployed), measured_pool=measured_pool(facts))
-            other = other_weights(facts, deployed.weight_bytes)
+            calculated = advice(Performance(Deployed(question)), measured_pool=started.pool)
+            other = started.other_checkpoint
             found += [one for one in calculated if not (other and one.change.startswith(MOVE_WEIGHTS))]
-        elif held is not None:
-            found += _smaller_elements(facts, specs, held)
+        elif started.held is not None:
+            found += _smaller_elements(started, started.held)
     first: dict[str, Advice] = {}
-    for one in (in_engine_words(one, specs.deployment.engine) for one in found):
+    for one in found:
         first.setdefault(one.change.split()[0], one)
     return tuple(first.values())
 
 
-def _refused(kinds: set[str], facts: LogFacts, held: Capacity | None, budget: MemoryBudget | None) -> list[Advice]:
+def _refused(kinds: set[str], started: Started) -> list[Advice]:
     """What the refusal itself says would start."""
-    found = []
-    longest = facts.tokens if "length-above-cache" in kinds else longest_that_fits(facts, held)
+    facts = started.facts
+    found = list(after_out_of_memory(started)) if "out-of-memory" in kinds else []
+    longest = facts.tokens if "length-above-cache" in kinds else started.longest
     if kinds & {"cache-too-small", "length-above-cache"} and longest:
         effect = f"max_model_len up to {format_count(longest)} fits"
         found.append(Advice(change=f"--max-model-len {longest}", effect=effect, goal="fit"))
     if "card-in-use" in kinds:
-        found += _share_of_what_is_free(facts, budget)
+        found += _share_of_what_is_free(facts, started.budget)
     states = states_held(facts)
     if "too-few-states" in kinds and states is not None:
         effect = f"the cache holds {format_count(states)} states"
@@ -68,6 +67,8 @@ def _share_of_what_is_free(facts: LogFacts, budget: MemoryBudget | None) -> list
         return []
     free, taken = format_bytes(facts.free_bytes), format_bytes(facts.total_bytes - facts.free_bytes)
     share = int(100 * facts.free_bytes / facts.total_bytes) / 100
+    if share <= 0:
+        return [Advice(change="free the GPU", effect=f"{taken} of it are taken", goal="fit")]
     if budget is not None and budget.weights + budget.overhead.value >= share * facts.total_bytes:
         weights = format_bytes(budget.weights)
         effect = f"{taken} of it are taken; the {free} left do not hold weights of {weights} and what runs beside them"
@@ -76,9 +77,9 @@ def _share_of_what_is_free(facts: LogFacts, budget: MemoryBudget | None) -> list
     return [Advice(change=f"--gpu-memory-utilization {share:.2f}", effect=effect, goal="fit")]
 
 
-def _smaller_elements(facts: LogFacts, specs: Logged, held: Capacity) -> list[Advice]:
+def _smaller_elements(started: Started, held: Capacity) -> list[Advice]:
     """What needs no GPU to be said."""
-    pool = measured_pool(facts)
+    pool, specs = started.pool, started.specs
     if specs.model is None or not pool or cache_dtype(specs.model, specs.deployment) not in SIXTEEN_BITS_OR_MORE:
         return []
     other = capacity(specs.model, replace(specs.deployment, kv_cache_dtype="fp8"), pool)

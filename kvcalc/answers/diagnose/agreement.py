@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from kvcalc.answers.diagnose.memory import PRINTED
-from kvcalc.engines import rules
-from kvcalc.engines.capacity import Capacity
+from kvcalc.answers.diagnose.started import Started
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.results.diagnose import Compared, MemoryLine
 
@@ -12,21 +11,15 @@ ROUNDING = 0.012  # of a figure that follows from another figure of two decimals
 COUNTED = 0.01  # of what is counted and not measured: loaded weights, what a fraction keeps back
 
 
-def length_of(facts: LogFacts) -> int | None:
-    """max_model_len, where the log says it."""
-    length = facts.settings.get("max_model_len")
-    return length if isinstance(length, int) and length > 0 else None
-
-
-def agreement(facts: LogFacts, lines: Sequence[MemoryLine], held: Capacity | None) -> tuple[Compared, ...]:
+def agreement(started: Started, lines: Sequence[MemoryLine]) -> tuple[Compared, ...]:
     """Memory against the prediction from config and flags, capacity against the rule on the log's own pool."""
+    facts, held, length = started.facts, started.held, started.length
     found = [
         _compared_memory(line)
         for line in lines
         if line.log_bytes is not None and line.predicted_bytes is not None and line.name != "the card"
     ]
     if held is not None:
-        length = length_of(facts)
         pairs: list[tuple[str, str, float | int | None, float | int | None]] = [
             ("blocks", "blocks", facts.blocks, held.num_blocks),
             ("tokens", "tokens", facts.tokens, held.kv_cache_size_tokens),
@@ -36,7 +29,7 @@ def agreement(facts: LogFacts, lines: Sequence[MemoryLine], held: Capacity | Non
             longest = held.estimated_max_model_len(length)
             pairs.append(("needed for one sequence", "bytes", facts.needed_bytes, held.needed_bytes(length)))
             pairs.append(("longest sequence", "tokens", facts.estimated_max_len, longest))
-        if facts.engine and rules(facts.engine).TAKES_WHAT_IS_ASKED and _one_stream(facts):
+        if started.rules.TAKES_WHAT_IS_ASKED and _one_stream(facts):
             pairs = [("cache of n_ctx", "bytes", facts.cache_bytes, held.needed_bytes(facts.tokens))]
         found += [_compared(name, unit, log, value) for name, unit, log, value in pairs if log and value is not None]
     return tuple(found)

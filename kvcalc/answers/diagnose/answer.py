@@ -1,24 +1,26 @@
 """`kvcalc diagnose`: a start-up log, where the memory went, whether that agrees with the prediction, what to change."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kvcalc.answers.command import startable, unsaid
 from kvcalc.answers.diagnose.advice import log_advice
-from kvcalc.answers.diagnose.agreement import agreement, length_of
-from kvcalc.answers.diagnose.memory import measured_pool, memory_lines, other_weights
+from kvcalc.answers.diagnose.agreement import agreement
+from kvcalc.answers.diagnose.engine_words import changed_fields, in_engine_words
+from kvcalc.answers.diagnose.memory import memory_lines
 from kvcalc.answers.diagnose.refusal import explained
-from kvcalc.answers.diagnose.start import Logged, logged
-from kvcalc.engines import capacity, loaded_weight_bytes, memory_before_cache, rules
-from kvcalc.engines.capacity import Capacity
+from kvcalc.answers.diagnose.start import logged
+from kvcalc.answers.diagnose.started import Started
+from kvcalc.catalog.serve.emit import Command, command_of
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.logs.read import read_log
-from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
-from kvcalc.engines.memory.start import Observed
-from kvcalc.errors import KvcalcError
+from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.results.data import data_of
 from kvcalc.results.diagnose import DiagnoseReport, DiagnoseResult, Evidence
-from kvcalc.specs.base import Assumption
-from kvcalc.specs.build import build
+from kvcalc.results.size import Advice
+from kvcalc.specs.base import Assumption, replace
+from kvcalc.specs.checked import checked
+from kvcalc.specs.deployment import Deployment
 
 MOST_STARTS_NAMED = 4
 APART = ("lines", "starts", "others", "unused", "first_line", "last_line")  # said elsewhere in the answer
@@ -36,11 +38,10 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
     """
     facts = read_log(lines)
     specs = logged(facts, flags or {})
-    weights = _weights(specs)
-    loaded = facts.weights_bytes if other_weights(facts, weights) else weights
-    budget = _budget(facts, specs, loaded)
-    held = _capacity(facts, specs)
-    memory = memory_lines(facts, budget, weights if _same_file(specs) else None)
+    started = Started(facts, specs)
+    memory = memory_lines(started)
+    found = log_advice(started)
+    command = _command(started, specs.deployment)
     result = DiagnoseResult(
         engine=specs.deployment.engine,
         version=facts.version,
@@ -48,14 +49,17 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
         gpu=specs.gpu.title if specs.gpu else facts.gpu,
         started=not facts.refusals,
         log=_log(facts),
-        predicted=_predicted(facts, weights, budget, held),
+        predicted=_predicted(started),
         memory=memory,
-        agreement=agreement(facts, memory, held),
-        refusals=explained(facts, specs, held, budget),
-        missing=specs.missing,
-        advice=log_advice(facts, specs, held, budget),
+        agreement=agreement(started, memory),
+        refusals=explained(started),
+        missing=(*specs.missing, *_layout_missing(started)),
+        advice=tuple(in_engine_words(one, specs.deployment.engine) for one in found),
+        command=None if command is None else command.line,
+        mended_command=_mended(started, found),
         evidence=tuple(Evidence(**data_of(line)) for line in facts.lines),
     )
+    budget = started.budget
     return DiagnoseReport(
         inputs={
             "model": specs.model.name if specs.model else None,
@@ -63,7 +67,12 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
             **data_of(specs.deployment),
         },
         result=result,
-        assumptions=(*specs.assumptions, *(budget.assumptions if budget else ()), *_other_file(facts, specs, weights)),
+        assumptions=(
+            *specs.assumptions,
+            *(budget.assumptions if budget else ()),
+            *_other_file(started),
+            *unsaid(command),
+        ),
         sources=(*(specs.model.sources if specs.model else ()),),
         warnings=(
             *_restarts(facts),
@@ -71,6 +80,38 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
             *(specs.model.warnings if specs.model else ()),
         ),
     )
+
+
+def _command(started: Started, deployment: Deployment) -> Command | None:
+    """The command of a start, under the name that the server was started with."""
+    model, said = started.specs.model, started.facts.model or started.facts.model_file
+    name = said if said is not None else model.name if model is not None else None
+    if name is None or any(character.isspace() for character in name):
+        return None
+    if model is not None:
+        name = startable(name, model, deployment)
+    return command_of(name, deployment, own_drafter=bool(model is not None and model.mtp))
+
+
+def _mended(started: Started, found: Sequence[Advice]) -> str | None:
+    """The command with the first change that makes it start."""
+    change = next((one.change for one in found if one.goal == "fit"), "")
+    fields = changed_fields(change)
+    if not started.facts.refusals or not fields:
+        return None
+    update = {name: getattr(checked(Deployment, {name: value}), name) for name, value in fields.items()}
+    command = _command(started, replace(started.deployment, **update))
+    return None if command is None else command.line
+
+
+def _layout_missing(started: Started) -> tuple[str, ...]:
+    """Where one GPU cannot hold what the log may have spread over several."""
+    budget, said = started.budget, started.facts.settings
+    if budget is None or budget.pool is None or budget.pool.value > 0 or "tensor_parallel_size" in said:
+        return ()
+    if started.deployment.tensor_parallel_size > 1:
+        return ()
+    return ("the model leaves no memory on one GPU, and the log does not say how many shared it: give -tp",)
 
 
 def _restarts(facts: LogFacts) -> tuple[str, ...]:
@@ -82,53 +123,19 @@ def _restarts(facts: LogFacts) -> tuple[str, ...]:
     return (f"the text holds {facts.starts} starts: {shown}, the others are {others}", *unused)
 
 
-def _weights(specs: Logged) -> int | None:
-    return None if specs.model is None else loaded_weight_bytes(specs.model, specs.deployment, specs.gpu)
-
-
-def _same_file(specs: Logged) -> bool:
-    """A GGUF stores each tensor in a type of its own: only the file itself says what llama.cpp loads."""
-    return not rules(specs.deployment.engine).WEIGHTS_AS_IN_FILE or (
-        specs.model is not None and specs.model.weight_file_bytes is not None
-    )
-
-
-def _other_file(facts: LogFacts, specs: Logged, weights: int | None) -> tuple[Assumption, ...]:
+def _other_file(started: Started) -> tuple[Assumption, ...]:
     """Said where the model that was found is not stored as the one that was served."""
+    facts, specs = started.facts, started.specs
     if specs.model is None or facts.weights_bytes is None:
         return ()
-    if not _same_file(specs):
+    if not started.same_file:
         why = "the types of the file's tensors are not known here: give the .gguf with --model to compare the weights"
-    elif other_weights(facts, weights):
+    elif started.other_checkpoint:
         why = f"the log's are not those of {specs.model.name} as it is stored and stand for them below: "
         why += "name the checkpoint that was served with --model"
     else:
         return ()
     return (Assumption(name="weights", value=None, why=why),)
-
-
-def _budget(facts: LogFacts, specs: Logged, weights: int | None) -> MemoryBudget | None:
-    if specs.model is None or specs.gpu is None or weights is None:
-        return None
-    observed = build(
-        Observed,
-        {
-            "runner": facts.runner if facts.runner in ("V0", "V1", "V2") else None,
-            "sampler": "fused" if facts.sampler else None,
-        },
-    )
-    return memory_before_cache(specs.model, specs.gpu, specs.deployment, weights, observed)
-
-
-def _capacity(facts: LogFacts, specs: Logged) -> Capacity | None:
-    """What the pool that the log printed should hold."""
-    pool = measured_pool(facts)
-    if specs.model is None or pool is None:
-        return None
-    try:
-        return capacity(specs.model, specs.deployment, max(0, pool))
-    except KvcalcError:
-        return None  # this engine has no rule for the model: memory is still compared
 
 
 def _log(facts: LogFacts) -> dict[str, Any]:
@@ -139,12 +146,12 @@ def _log(facts: LogFacts) -> dict[str, Any]:
 
 
 def _estimate(value: ByteRange | None) -> dict[str, int] | None:
-    return None if value is None else {"value": value.value, "low": value.low, "high": value.high}
+    """No memory is below zero; what a prediction lacks is said apart."""
+    return None if value is None else {name: max(0, getattr(value, name)) for name in ("value", "low", "high")}
 
 
-def _predicted(
-    facts: LogFacts, weights: int | None, budget: MemoryBudget | None, held: Capacity | None
-) -> dict[str, Any]:
+def _predicted(started: Started) -> dict[str, Any]:
+    weights, budget, held, length = started.weights, started.budget, started.held, started.length
     found: dict[str, Any] = {} if weights is None else {"weights_bytes": weights}
     if budget is not None:
         found |= {
@@ -155,10 +162,11 @@ def _predicted(
             "graphs_bytes": _estimate(budget.graphs),
             "pool_bytes": _estimate(budget.pool),
         }
+        if budget.pool is not None and budget.pool.value < 0:
+            found["short_bytes"] = -budget.pool.value
         if budget.reason:
             found["not_predicted"] = budget.reason
     if held is not None:
-        length = length_of(facts)
         found |= {
             "blocks": held.num_blocks,
             "tokens": held.kv_cache_size_tokens,

@@ -1,35 +1,21 @@
 """The memory of a log's start, term by term, with the prediction beside it."""
 
+from kvcalc.answers.diagnose.started import Started
 from kvcalc.engines import rules
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
 from kvcalc.results.diagnose import MemoryLine
-from kvcalc.units import GIB
+from kvcalc.units import GIB, format_bytes
 
 PRINTED = 0.015 * GIB  # what two decimals can hide
-OTHER_CHECKPOINT = 0.1  # of the weights; what loading adds is a few percent
 
 
-def measured_pool(facts: LogFacts) -> int | None:
-    """Bytes for the cache: as printed, else the caches that were announced."""
-    return facts.pool_bytes if facts.pool_bytes is not None else facts.cache_bytes
-
-
-def other_weights(facts: LogFacts, predicted: int | None) -> bool:
-    """Whether the log's weights are so unlike the predicted ones that another checkpoint must have been served."""
-    if not facts.weights_bytes or not predicted:
-        return False
-    return abs(facts.weights_bytes / predicted - 1) > OTHER_CHECKPOINT
-
-
-def memory_lines(facts: LogFacts, budget: MemoryBudget | None, weights: int | None) -> tuple[MemoryLine, ...]:
-    """From the card's total to the pool; what the log does not print apart stands where it is inside.
-
-    Args:
-        weights: predicted for one GPU, which needs no GPU to be known; None: of another file than the log's.
-    """
+def memory_lines(started: Started) -> tuple[MemoryLine, ...]:
+    """From the card's total to the pool; what the log does not print apart stands where it is inside."""
+    facts, budget, pool = started.facts, started.budget, started.pool
+    weights = started.weights if started.same_file else None  # of another file than the log's it says nothing
     peak = budget.activation.peak if budget and budget.activation else None
-    asks = budget is not None and rules(budget.engine).ASKS_FOR_SHARE  # the others take what is free
+    asks = budget is not None and started.rules.ASKS_FOR_SHARE  # the others take what is free
     rows = [
         ("the card", facts.total_bytes, _exact(budget.total) if budget else None, ""),
         ("requested", facts.requested_bytes, _exact(budget.requested) if budget and asks else None, ""),
@@ -37,8 +23,8 @@ def memory_lines(facts: LogFacts, budget: MemoryBudget | None, weights: int | No
         ("outside PyTorch", facts.non_torch_bytes, budget.non_torch if budget else None, ""),
         ("activation peak", facts.activation_bytes, peak, _phase(budget)),
         ("CUDA graphs", facts.graphs_bytes, _graphs(budget), _graphs_note(budget)),
-        ("kept back", _kept_back(facts), budget.reserve if budget and budget.reserve.high else None, ""),
-        ("cache pool", measured_pool(facts), _pool(budget), _pool_note(budget)),
+        ("kept back", _kept_back(facts, pool), budget.reserve if budget and budget.reserve.high else None, ""),
+        ("cache pool", pool, _pool(budget), _pool_note(budget)),
     ]
     if facts.consumed_bytes is not None:
         both = _exact(weights).plus(budget.non_torch) if budget and weights is not None else None
@@ -95,11 +81,15 @@ def _graphs(budget: MemoryBudget | None) -> ByteRange | None:
 
 
 def _pool(budget: MemoryBudget | None) -> ByteRange | None:
-    """llama.cpp takes what it is told to, not what is free."""
-    return None if budget is None or rules(budget.engine).TAKES_WHAT_IS_ASKED else budget.pool
+    """llama.cpp takes what it is told to, not what is free; where nothing is left, there is no pool to compare."""
+    if budget is None or rules(budget.engine).TAKES_WHAT_IS_ASKED or budget.pool is None or budget.pool.value <= 0:
+        return None
+    return ByteRange(low=max(0, budget.pool.low), value=budget.pool.value, high=budget.pool.high)
 
 
 def _pool_note(budget: MemoryBudget | None) -> str:
+    if budget is not None and budget.pool is not None and budget.pool.value <= 0:
+        return f"predicted: {format_bytes(-budget.pool.value)} too little"
     return "what -c asks for" if budget is not None and rules(budget.engine).TAKES_WHAT_IS_ASKED else ""
 
 
@@ -108,9 +98,9 @@ def _graphs_note(budget: MemoryBudget | None) -> str:
     return "on top of the requested memory" if apart else ""
 
 
-def _kept_back(facts: LogFacts) -> int | None:
+def _kept_back(facts: LogFacts, pool: int | None) -> int | None:
     """SGLang: what stays free of the memory before loading."""
-    before, after, pool = facts.free_before_load_bytes, facts.free_after_load_bytes, measured_pool(facts)
+    before, after = facts.free_before_load_bytes, facts.free_after_load_bytes
     return after - pool if before is not None and after is not None and pool is not None else None
 
 

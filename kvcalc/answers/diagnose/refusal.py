@@ -1,42 +1,37 @@
 """Why an engine refused to start, in words, from the figures that its log printed."""
 
-from kvcalc.answers.diagnose.start import Logged
-from kvcalc.engines import rules
-from kvcalc.engines.capacity import Capacity
+from kvcalc.answers.diagnose.started import Started
 from kvcalc.engines.logs.facts import LogFacts, Refusal
-from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.results.diagnose import Explained
-from kvcalc.units import format_bytes, format_count
+from kvcalc.units import GIB, format_bytes, format_count
 
 CLOSE = 0.01
+WORTH_SAYING = GIB // 2
 
 
-def explained(
-    facts: LogFacts, specs: Logged, held: Capacity | None, budget: MemoryBudget | None
-) -> tuple[Explained, ...]:
+def explained(started: Started) -> tuple[Explained, ...]:
     """Each refusal once, with what the log's other lines and the prediction say about it."""
     found: dict[str, Explained] = {}
-    for refusal in facts.refusals:
+    for refusal in started.facts.refusals:
         if refusal.kind not in found:
-            why = _why(refusal, facts, specs, held, budget)
+            why = _why(refusal, started)
             found[refusal.kind] = Explained(kind=refusal.kind, line=refusal.text, number=refusal.number, why=tuple(why))
     return tuple(found.values())
 
 
-def _why(
-    refusal: Refusal, facts: LogFacts, specs: Logged, held: Capacity | None, budget: MemoryBudget | None
-) -> list[str]:
+def _why(refusal: Refusal, started: Started) -> list[str]:
+    facts = started.facts
     match refusal.kind:
         case "cache-too-small":
-            return _too_small(facts, held)
+            return _too_small(started)
         case "length-above-cache":
             return _too_long(facts)
         case "no-memory-for-cache":
-            return _nothing_left(facts, budget)
+            return _nothing_left(started)
         case "card-in-use":
             return _in_use(facts)
         case "out-of-memory":
-            return _out_of_memory(facts, specs, budget)
+            return _out_of_memory(started)
         case "too-few-states":
             return _too_few_states(facts)
         case "memory-changed":
@@ -45,7 +40,8 @@ def _why(
             return []
 
 
-def _too_small(facts: LogFacts, held: Capacity | None) -> list[str]:
+def _too_small(started: Started) -> list[str]:
+    facts = started.facts
     length = facts.settings.get("max_model_len")
     said = []
     if facts.needed_bytes and facts.pool_bytes is not None:
@@ -53,18 +49,9 @@ def _too_small(facts: LogFacts, held: Capacity | None) -> list[str]:
         needed, pool = format_bytes(facts.needed_bytes), format_bytes(facts.pool_bytes)
         short = format_bytes(facts.needed_bytes - facts.pool_bytes)
         said.append(f"{what} needs {needed} of cache per GPU, {pool} is available: {short} short")
-    longest = longest_that_fits(facts, held)
-    if longest:
-        said.append(f"max_model_len up to {format_count(longest)} fits")
+    if started.longest:
+        said.append(f"max_model_len up to {format_count(started.longest)} fits")
     return said
-
-
-def longest_that_fits(facts: LogFacts, held: Capacity | None) -> int | None:
-    """The engine's own estimate, else the calculated one."""
-    length = facts.settings.get("max_model_len")
-    if facts.estimated_max_len:
-        return facts.estimated_max_len
-    return held.estimated_max_model_len(length) if held is not None and isinstance(length, int) else None
 
 
 def states_held(facts: LogFacts) -> int | None:
@@ -91,10 +78,11 @@ def _too_long(facts: LogFacts) -> list[str]:
     ]
 
 
-def _nothing_left(facts: LogFacts, budget: MemoryBudget | None) -> list[str]:
+def _nothing_left(started: Started) -> list[str]:
+    facts, budget = started.facts, started.budget
     said = []
-    if facts.pool_bytes is not None and facts.pool_bytes < 0:
-        said.append(f"the requested memory is exceeded by {format_bytes(-facts.pool_bytes)} before the cache begins")
+    if facts.short_bytes:
+        said.append(f"the requested memory is exceeded by {format_bytes(facts.short_bytes)} before the cache begins")
     requested = facts.requested_bytes or (budget.requested if budget else None)
     weights = facts.weights_bytes or (budget.weights if budget else None)
     if weights and requested:
@@ -120,20 +108,42 @@ def _in_use(facts: LogFacts) -> list[str]:
     ]
 
 
-def _out_of_memory(facts: LogFacts, specs: Logged, budget: MemoryBudget | None) -> list[str]:
+def _out_of_memory(started: Started) -> list[str]:
+    facts, budget = started.facts, started.budget
     found = []
     if facts.tried_bytes is not None:
         said = f"an allocation of {format_bytes(facts.tried_bytes)} failed"
         if facts.free_at_failure_bytes is not None:
             said += f" with {format_bytes(facts.free_at_failure_bytes)} free"
         found.append(said)
-        length = specs.deployment.max_model_len or (specs.model.max_context if specs.model else None)
-        table = rules(specs.deployment.engine).request_table(specs.deployment, length)
-        if table and length and abs(facts.tried_bytes / table - 1) <= CLOSE:
-            rows = format_count(table // 4 // length)
-            tokens = format_count(length)
-            found.append(f"it is the table from requests to tokens: {rows} requests × {tokens} tokens × 4 bytes")
+    found += [*_request_table(started), *_who_holds(facts)]
     if budget is not None and budget.weights > budget.total:
         weights, total = format_bytes(budget.weights), format_bytes(budget.total)
         found.append(f"weights take {weights} per GPU, more than the card's {total}: no length and no batch helps")
+    return found
+
+
+def _request_table(started: Started) -> list[str]:
+    """SGLang's table from requests to tokens, where it is what failed."""
+    specs, tried = started.specs, started.facts.tried_bytes
+    length = specs.deployment.max_model_len or (specs.model.max_context if specs.model else None)
+    table = started.rules.request_table(specs.deployment, length)
+    if not (tried and length and table) or abs(tried / table - 1) > CLOSE:
+        return []
+    rows, tokens = format_count(table // 4 // length), format_count(length)
+    return [f"it is the table from requests to tokens: {rows} requests × {tokens} tokens × 4 bytes"]
+
+
+def _who_holds(facts: LogFacts) -> list[str]:
+    """What PyTorch's message says of the memory that was not free."""
+    found = []
+    total, free, own = facts.total_bytes, facts.free_at_failure_bytes, facts.in_use_bytes
+    if total and free is not None and own and total - free - own > WORTH_SAYING:
+        found.append(f"{format_bytes(total - free - own)} of the card is held by other processes")
+    idle = facts.torch_idle_bytes or 0
+    if facts.tried_bytes and idle >= max(1, facts.tried_bytes - (free or 0)):
+        found.append(
+            f"PyTorch holds {format_bytes(idle)} that no tensor uses: PYTORCH_ALLOC_CONF=expandable_segments:True may "
+            "give it back"
+        )
     return found

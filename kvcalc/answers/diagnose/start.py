@@ -5,7 +5,7 @@ from typing import Any
 from kvcalc.answers.question import Question, stored_as
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import existing, load_model, without_doubts
-from kvcalc.engines import check_version, logged_settings
+from kvcalc.engines import check_version, logged_settings, rules
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Frozen, replace
@@ -65,7 +65,9 @@ def logged(facts: LogFacts, flags: dict[str, Any]) -> Logged:
 def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption]) -> Deployment:
     engine = given.pop("engine", None) or facts.engine
     if engine is None:
-        raise KvcalcError("the log does not say which engine wrote it", hint="name it with --engine")
+        engine = "vllm"
+        why = "the log does not say which engine wrote it: give --engine if it is another"
+        assumed.append(Assumption(name="engine", value=engine, why=why))
     said = facts.settings
     values: dict[str, Any] = {name: said[name] for name in SAME if name in said}
     values |= logged_settings(engine, facts)
@@ -83,6 +85,9 @@ def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption
         except KvcalcError:
             del values[name]
             assumed.append(Assumption(name=name, value=None, why=f"the log's {str(value)[:40]!r} was not understood"))
+    if "tensor_parallel_size" not in {**values, **given} and not rules(engine).TAKES_WHAT_IS_ASKED:
+        why = "the log does not say over how many GPUs the layers were spread: give -tp if it is more"
+        assumed.append(Assumption(name="tensor_parallel_size", value=1, why=why))
     if "dtype" in values:
         values["dtype"] = DTYPE_ALIASES.get(str(values["dtype"]), values["dtype"])
     return checked(Deployment, values | {"engine": engine} | given)

@@ -2,6 +2,7 @@
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.assumptions import assumptions_of, price_warnings
+from kvcalc.answers.command import command_for, unsaid
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import require_within
 from kvcalc.answers.paging import paging_of
@@ -45,6 +46,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
     if strict:
         require_within(deployed, point)
     found = verdict(deployed, point)
+    command = command_for(question)
     result = SizeResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,
@@ -81,6 +83,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         ideal=_ideal(deployed, point.context),
         paging=paging_of(deployed, point) if with_advice else None,
         advice=advice(speed) if with_advice else (),
+        command=None if command is None else command.line,
     )
     return SizeReport(
         inputs=_inputs(deployed, point.context, point.batch),
@@ -91,6 +94,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
                 *question.assumptions,
                 *assumptions_of(deployed),
                 *speed.assumptions,
+                *unsaid(command),
             )
         ),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),

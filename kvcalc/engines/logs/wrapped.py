@@ -10,6 +10,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;?]{0,30}[A-Za-z]")
 # How a line begins that goes on with none: a process, a time, a level, a container, a name and a colon.
 _BEGINS = re.compile(
     r"\s{0,8}(?:\(\w|\[|\d{2,4}[-/:]\d|[A-Z]{4,8} |\||[\w.-]{1,60}\s{1,20}\| |"
+    r"non-default args|server_args=|args: |max_total_num_tokens=|"
     r"(?:[a-z]{1,20}_\w{1,60}|[\w.]{3,60}Error|build|main|srv|slot)\s{0,4}:\s)"
 )
 MOST_WRAPPED = 3  # lines that one may go on for

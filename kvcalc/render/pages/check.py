@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kvcalc.render.command import started_by
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.render.printable import printable
 from kvcalc.results.check import CheckedDeployment, CheckReport, LimitResult
@@ -20,6 +21,8 @@ def page(report: CheckReport) -> Page:
             blocks.append(Text(lines=(one.reason,)))
         if one.advice:
             blocks.append(Text(lines=tuple(f"{advice.change}: {advice.effect}" for advice in one.advice)))
+        if one.command is not None and one.fits:
+            blocks.append(started_by(one.command)._replace(title=""))
     total = len(result.deployments)
     verdict = f"all {total} keep their limits" if result.passed else f"{broken} of {total} broken"
     return Page(

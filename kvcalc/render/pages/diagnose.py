@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kvcalc.render.command import started_by
 from kvcalc.render.page import Block, Page, Table, Text, assumed
 from kvcalc.results.base import engine_name
 from kvcalc.results.data import data_of
@@ -24,8 +25,9 @@ def page(report: DiagnoseReport) -> Page:
         blocks.append(_memory(result))
     shares = {line.name for line in result.memory}
     capacity = tuple(one for one in result.agreement if one.name not in shares)
-    if capacity:
-        blocks.append(_capacity(capacity))
+    alone = _said_alone(result, {one.name for one in capacity})
+    if capacity or alone:
+        blocks.append(_capacity(capacity, alone))
     disagreeing = tuple(_disagreement(one) for one in result.agreement if not one.agrees)
     if disagreeing:
         blocks.append(Text(title="What disagrees", lines=disagreeing))
@@ -33,6 +35,10 @@ def page(report: DiagnoseReport) -> Page:
         blocks.append(
             Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
         )
+    if result.mended_command is not None:
+        blocks.append(started_by(result.mended_command)._replace(title="The command that would start"))
+    elif result.command is not None:
+        blocks.append(started_by(result.command))
     if result.missing:
         blocks.append(Text(title="What the log does not say", lines=result.missing))
     name = engine_name(result.engine, result.version)
@@ -76,11 +82,17 @@ def _size(value: int | None) -> str:
     return "–" if value is None else format_gib(value)
 
 
-def _capacity(rows: tuple[Compared, ...]) -> Table:
+def _said_alone(result: DiagnoseResult, compared: set[str]) -> tuple[tuple[str, ...], ...]:
+    """What the log says of its cache where there is no prediction to put beside it."""
+    said = ((name, result.log.get(name)) for name in ("blocks", "tokens", "concurrency") if name not in compared)
+    return tuple((name, f"{value:,}", "–", "") for name, value in said if isinstance(value, int | float))
+
+
+def _capacity(rows: tuple[Compared, ...], alone: tuple[tuple[str, ...], ...]) -> Table:
     return Table(
         title="What the log's pool holds",
         columns=("", "log", "predicted", "error"),
-        rows=tuple((one.name, _shown(one, one.log), _shown(one, one.predicted), _error(one)) for one in rows),
+        rows=(*((one.name, _shown(one, one.log), _shown(one, one.predicted), _error(one)) for one in rows), *alone),
     )
 
 

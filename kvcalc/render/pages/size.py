@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kvcalc.render.command import started_by
 from kvcalc.render.page import Block, Facts, Page, Text, assumed
 from kvcalc.render.pages.paging import paging_facts
 from kvcalc.render.pages.serving import serving_facts, spread_of
@@ -40,6 +41,8 @@ def figures(result: SizeResult, inputs: Mapping[str, Any]) -> tuple[Block, ...]:
         blocks.append(
             Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
         )
+    if result.command is not None and result.fit != "does_not_fit":
+        blocks.append(started_by(result.command))
     return tuple(blocks)
 
 

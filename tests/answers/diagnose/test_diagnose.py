@@ -123,6 +123,73 @@ def test_a_version_that_prints_consumed_memory() -> None:
     assert {one.name for one in found.agreement if not one.agrees} == set()
 
 
+# torch's own words, c10/cuda/CUDACachingAllocator.cpp
+OUT_OF_MEMORY = """\
+torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of \
+which 1.20 GiB is free. Including non-PyTorch memory, this process has 20.40 GiB memory in use. Of the allocated \
+memory 20.10 GiB is allocated by PyTorch, and 0.10 GiB is reserved by PyTorch but unallocated.
+"""
+
+
+def test_a_plain_out_of_memory_line_is_an_answer() -> None:
+    found = result(OUT_OF_MEMORY)
+    assert not found.started
+    assert found.log["tried_bytes"] == 2 * GIB
+    assert found.log["free_at_failure_bytes"] == int(1.2 * GIB)
+    why = " ".join(found.refusals[0].why)
+    assert "2.00 GiB failed with 1.20 GiB free" in why
+    assert "2.04 GiB of the card is held by other processes" in why  # 23.64 − 1.20 − 20.40
+    assert len(found.missing) == 2  # model and GPU
+
+
+def test_advice_after_out_of_memory_was_tried_and_has_its_command() -> None:
+    found = result(OUT_OF_MEMORY, model="llama-3-8b", gpu="rtx-4090", max_model_len="4096")
+    first = found.advice[0]
+    assert first.change == "--gpu-memory-utilization 0.88"  # 0.92 − (2.00 − 1.20) / 23.64, cut to a hundredth
+    assert found.mended_command == (
+        "vllm serve meta-llama/Meta-Llama-3-8B --max-model-len 4096 --gpu-memory-utilization 0.88"
+    )
+    assert found.command == "vllm serve meta-llama/Meta-Llama-3-8B --max-model-len 4096"
+
+
+@pytest.mark.parametrize("line", ["RuntimeError: HIP error: out of memory", "CUDA error: out of memory",
+                                  "hipErrorOutOfMemory", "CUDA_ERROR_OUT_OF_MEMORY: out of memory"])  # fmt: skip
+def test_runtimes_own_words(line: str) -> None:
+    found = result(line, model="llama-3-8b", gpu="rtx-4090", max_model_len="4096")
+    assert found.refusals[0].kind == "out-of-memory"
+    assert found.advice[0].goal == "fit"
+    assert found.mended_command is not None
+
+
+def test_a_log_without_a_layout_says_what_was_taken() -> None:
+    report = diagnose("GPU KV cache size: 1,000 tokens", {"model": "deepseek-v3", "gpu": "h100-sxm"})
+    taken = {one.name: one.value for one in report.assumptions}
+    assert taken["tensor_parallel_size"] == 1
+    assert any("give -tp" in line for line in report.result.missing)
+    assert all(line.predicted_bytes is None or line.predicted_bytes >= 0 for line in report.result.memory)
+    assert report.result.predicted["pool_bytes"] == {"value": 0, "low": 0, "high": 0}
+    assert report.result.predicted["short_bytes"] > 500 * GIB
+
+
+def test_nonsense_is_named_and_not_used() -> None:
+    text = "vLLM API server version banana\nnon-default args: {'tensor_parallel_size': 0}\nGPU KV cache size: 9 tokens"
+    report = diagnose(text, {"model": "llama-3-8b"})
+    assert report.inputs["tensor_parallel_size"] == 1
+    assert report.inputs["engine_version"] is None
+    named = " ".join(one.why for one in report.assumptions)
+    assert "'0' was not understood" in named
+    assert "'banana' was not understood" in named
+
+
+def test_the_command_of_a_start() -> None:
+    found = result(STARTED, model="llama-3.1-8b", gpu="h100-sxm")
+    assert found.command is not None
+    assert found.command.startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct ")
+    assert "--max-model-len 8192" in found.command
+    assert "--gpu-memory-utilization 0.95" in found.command
+    assert found.mended_command is None
+
+
 @pytest.mark.parametrize("flags", [{"gpu": "h10O-sxm"}, {"model": "lama-3-8b"}, {"tensor_parallel_size": "x"}])
 def test_wrong_flags_are_errors(flags: dict[str, object]) -> None:
     with pytest.raises(KvcalcError):

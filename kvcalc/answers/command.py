@@ -1,0 +1,45 @@
+"""The command line that would start what an answer describes."""
+
+import re
+from pathlib import Path
+
+from kvcalc.answers.question import Question
+from kvcalc.catalog.cards import find_card
+from kvcalc.catalog.serve.emit import Command, command_of, unsaid_flags
+from kvcalc.results.base import engine_name
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.checked import flag_of
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.model import ModelSpec
+
+
+def command_for(question: Question) -> Command | None:
+    """The command that starts a question's deployment; None for `ideal`, which is no engine."""
+    name = startable(question.asked or question.model.name, question.model, question.deployment)
+    return command_of(name, question.deployment, own_drafter=bool(question.model.mtp))
+
+
+def startable(asked: str, model: ModelSpec, deployment: Deployment) -> str:
+    """What an engine finds a model by: the Hub id of a card, or what was typed.
+
+    llama.cpp wants a GGUF: where none was named, the file that the conversion would make.
+    """
+    if deployment.engine != "llamacpp":
+        card = find_card(asked) if "/" not in asked or not Path(asked).exists() else None
+        return asked if card is None or card.hub is None or "/" in asked else card.hub
+    if asked.lower().endswith(".gguf") or re.fullmatch(r"[\w.-]+/[\w.-]+:[\w.-]+", asked):
+        return asked
+    stored = deployment.quantization or model.dtype
+    return f"{asked.rstrip('/').rpartition('/')[2]}-{stored}.gguf"
+
+
+def unsaid(command: Command | None) -> tuple[Assumption, ...]:
+    """Settings that the command leaves out, for its engine has no flag for them."""
+    if command is None:
+        return ()
+    flags = {name: flag_of(name) for name in command.unsaid}
+    left = unsaid_flags(command, flags)
+    if not left:
+        return ()
+    who = engine_name(command.engine, command.version)
+    return (Assumption(name="command", value=None, why=f"{who} has no flag for {', '.join(left)}"),)
