@@ -20,19 +20,15 @@ from typing import Any
 
 import numpy as np
 from times.kernel_cases import seconds
-from times.kernel_points import ODD, constants_of, five_fold, reason_of, shipped
+from times.kernel_points import KERNEL_KINDS, ODD, constants_of, five_fold, reason_of, shipped
+from times.known import known_profiles, known_ranges, range_of
 from times.left_out import constants_behind, left_out_all
-from times.points import Point, is_rate, point_of, predict, range_kind
+from times.points import Point, is_rate, point_of, predict
 
-from kvcalc.timing.engine_profiles import profiles
-from kvcalc.timing.ranges import Spread, spread
+from kvcalc.timing.ranges import Spread
 
 SKIPPED = ("spec", "spec_al")  # benchmarks/accuracy_speculation.py
 NOT_COUNTED = ("ratio", "mbu", "achieved_TFLOPS", "achieved_GBps")  # neither times nor throughputs
-KERNEL_KINDS = {
-    "k_gemm": "gemm", "k_attn_decode": "attention", "k_mla_decode": "latent-attention",
-    "k_attn_prefill": "prefill-attention", "k_moe": "experts", "k_allreduce": "all-reduce",
-}  # fmt: skip
 
 
 @dataclass
@@ -73,7 +69,7 @@ def read(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def answer_kernels(group: str, cases: list[dict[str, Any]], refit: bool) -> list[Answer]:
     have, reasons = shipped(group, cases)
-    around = spread(KERNEL_KINDS.get(group, "experts"))
+    around = known_ranges()[KERNEL_KINDS.get(group, "experts")]
     answers = [Answer(case, group, around.kind, reason=reasons.get(place)) for place, case in enumerate(cases)]
     places = [place for place in range(len(cases)) if place not in reasons]
     good = [cases[place] for place in places]
@@ -87,6 +83,7 @@ def answer_kernels(group: str, cases: list[dict[str, Any]], refit: bool) -> list
 
 def answer_points(groups: dict[str, list[dict[str, Any]]], refit: bool) -> list[Answer]:
     answers, points = [], []
+    known, ranges = known_profiles(), known_ranges()
     for group, cases in groups.items():
         metrics = {case["metric"] for case in cases if case["metric"] not in NOT_COUNTED}
         for case in cases:
@@ -95,13 +92,13 @@ def answer_points(groups: dict[str, list[dict[str, Any]]], refit: bool) -> list[
             one = Answer(case, group if len(metrics) == 1 else f"{group}:{case['metric']}")
             answers.append(one)
             try:
-                points.append((one, point_of(case, profiles())))
+                points.append((one, point_of(case, known)))
             except ODD as error:
                 one.reason = reason_of(error)
     only = [point for _, point in points]
     kept = left_out_all(only) if refit else [None] * len(points)
-    for (one, point), have, without in zip(points, predict(only, profiles()), kept, strict=True):
-        around = spread(range_kind(point))
+    for (one, point), have, without in zip(points, predict(only, known), kept, strict=True):
+        around = range_of(point, known, ranges)
         _fill(one, float(have), around, is_rate(point))
         one.kind, one.point = around.kind, point
         one.left_out = None if without is None else float(without)

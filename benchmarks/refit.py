@@ -15,17 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from accuracy_time import KERNEL_KINDS, read
+from accuracy_time import read
 from times.fit_engines import FITS, Tables, fitted, left_out
 from times.fit_kernels import EXPERTS_FLOPS_SHARE
 from times.fit_llamacpp import fit_llamacpp
-from times.fit_ranges import fit_range
+from times.fit_ranges import fit_ranges
 from times.kernel_cases import seconds
-from times.kernel_points import constants_of, five_fold, shipped
-from times.left_out import left_out_all, shipped_tables
-from times.points import Point, is_rate, point_of, predict, range_kind
+from times.kernel_points import KERNEL_KINDS, constants_of, five_fold, shipped
+from times.known import ENGINES as OWN_ENGINES
+from times.known import RANGES as OWN_RANGES
+from times.known import shipped_tables
+from times.known import tables as rows_of_file
+from times.points import Point, point_of, predict
 from times.refit_kernels import fit_all, generic, rounded, sources, write
-from times.setting import Case, kernels_of
+from times.setting import Case, forget_machines
 
 from kvcalc.catalog.files.toml import data_dir
 from kvcalc.catalog.gpus import load_gpu
@@ -39,15 +42,17 @@ KERNELS = "Written by benchmarks/refit.py. Seconds, and shares of the data sheet
 ENGINES_HEADER = """What engines add to their kernels, by engine and version. Seconds and factors.
 Written by benchmarks/refit.py, which keeps what it does not fit. `points`, `cells` (model x GPU x engine) and `error`
 (median) say what a profile's constants were fitted to."""
+OWN_HEADER = """What the benchmarks know beside the shipped constants, in their form: engines that no command has,
+single kernels. Written by benchmarks/refit.py."""
 RANGES_HEADER = """Where 80 % of measured times of left-out cells fall, as shares of the estimate. Written by
 benchmarks/refit.py. `coverage` is of cells that were left out of the range too."""
 # No case measures these alone; see docs/explanation/time.md.
 BY_HAND = {
     "elementwise_share": 0.35,
+    "index_s": 30e-6,
     "weight_only_share": {"8": 0.84, "4": 0.75},
     "experts_flops_share": EXPERTS_FLOPS_SHARE,
 }
-FEW_CELLS = 3  # a range of fewer cells is that of the nearest kind, or set by hand
 
 
 def fit_kernels(cases: Mapping[str, Sequence[Case]], save: bool) -> None:
@@ -75,7 +80,7 @@ def fit_kernels(cases: Mapping[str, Sequence[Case]], save: bool) -> None:
     shared = {"evidence": "medians over the measured GPUs", "date": date} | BY_HAND
     write(folder / "generic.toml", KERNELS, shared | generic(tables))
     forget_files()
-    kernels_of.cache_clear()
+    forget_machines()
 
 
 def points_of(cases: Mapping[str, Sequence[Case]], tables: Tables) -> list[Point]:
@@ -106,35 +111,7 @@ def fit_engines(points: Sequence[Point], tables: Tables) -> Tables:
         evidence = {"points": len(mine), "cells": cells, "error": float(np.median(np.abs(error)))}
         for name in {one.profile for one in fit.constants} & {fit.name}:
             by_name[name] |= evidence
-        if fit.name == "serving steps":
-            by_name["serving"] |= evidence
     return [rounded(table) for table in tables]
-
-
-def fit_ranges(points: Sequence[Point], tables: Tables, cases: Mapping[str, Sequence[Case]]) -> list[dict[str, Any]]:
-    """Ranges of every kind from left-out residuals; those of too few cells stay as they are."""
-    import tomllib
-
-    kept = {table["kind"]: table for table in tomllib.loads(RANGES.read_text(encoding="utf-8"))["range"]}
-    kinds = defaultdict(list)
-    for point, have in zip(points, left_out_all(points, tables), strict=True):
-        if point.case["group"] != "papers":
-            ratio = have / point.measured if is_rate(point) else point.measured / have
-            kinds[range_kind(point)].append((float(np.log(ratio)), point.cell))
-    for group, kind in KERNEL_KINDS.items():
-        if cases.get(group):
-            ratios = np.log(seconds(cases[group]) / five_fold(group, cases[group]))
-            kinds[kind] += [
-                (float(ratio), (case["gpu"], str(case["op"]), case["engine"]))
-                for ratio, case in zip(ratios, cases[group], strict=True)
-                if np.isfinite(ratio)
-            ]
-    for kind, some in sorted(kinds.items()):
-        found = fit_range(np.array([ratio for ratio, _ in some]), [cell for _, cell in some])
-        print(f"{kind:<28}{found.low:>7.2f}{found.high:>7.2f}{found.points:>7}{found.cells:>5}{found.coverage:>7.0%}")
-        if found.cells >= FEW_CELLS:
-            kept[kind] = rounded({"kind": kind} | found._asdict())
-    return [kept[kind] for kind in sorted(kept)]
 
 
 def _line(name: str, points: int, cells: int | None, constants: int, error: Any, left_out_error: Any) -> None:
@@ -147,17 +124,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=Path, required=True, help="folder of case files")
     parser.add_argument("--write", action="store_true", help="write the data files")
+    parser.add_argument("--engines-only", action="store_true", help="take the kernels as they are")
     arguments = parser.parse_args()
     cases = read(arguments.cases)
     print(f"{'':<28}{'points':>7}{'cell':>5}{'cons':>5}{'fitted':>10}{'left out':>10}")
-    fit_kernels(cases, arguments.write)
+    if not arguments.engines_only:
+        fit_kernels(cases, arguments.write)
     points = points_of(cases, shipped_tables())
     tables = fit_engines(points, shipped_tables())
-    print("\nRanges, of time / estimate")
-    ranges = fit_ranges(points, tables, cases)
+    ranges, own = fit_ranges(points, tables, cases)
     if arguments.write:
-        write(ENGINES, ENGINES_HEADER, {"profile": tables})
+        mine = {table["name"] for table in rows_of_file(OWN_ENGINES, "profile")}
+        write(ENGINES, ENGINES_HEADER, {"profile": [table for table in tables if table["name"] not in mine]})
+        write(OWN_ENGINES, OWN_HEADER, {"profile": [table for table in tables if table["name"] in mine]})
         write(RANGES, RANGES_HEADER, {"range": ranges})
+        write(OWN_RANGES, OWN_HEADER, {"range": own})
 
 
 if __name__ == "__main__":

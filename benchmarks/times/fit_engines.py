@@ -15,6 +15,9 @@ from times.points import Point, predict_stacked, stack
 from kvcalc.timing.engine_profiles import resolved
 
 SOFT = 0.1  # residuals above 10 % count by their size, not by their square
+SCALES = {"tpot": 0.05, "ttft": 0.15}  # the same where tasks that err differently are fitted together
+SERVED = tuple(SCALES)
+PRECISION = 1e-5
 
 Tables = list[dict[str, Any]]
 
@@ -46,25 +49,20 @@ def _steps(profile: str) -> tuple[Constant, ...]:
         Constant(profile, "step_s", 1e-3, 0.05),
         Constant(profile, "layer_s", 5e-5, 1e-3),
         Constant(profile, "sequence_s", 3e-5, 1e-3),
-        Constant(profile, "prefill_factor", 1.0, 40.0, 0.1),
+        Constant(profile, "busy_factor", 1.0, 40.0, 0.1),
     )
 
 
 def _offline(profile: str) -> tuple[Constant, ...]:
     return (
         Constant(profile, "step_s", 3e-3, 0.05),
-        Constant(profile, "prefill_factor", 1.0, 4.0, 0.1),
+        Constant(profile, "busy_factor", 1.0, 4.0, 0.1),
         Constant(profile, "link_factor", 1.3, 4.0, 0.1),
     )
 
 
 def _task(task: str, *profiles: str) -> Callable[[Point], bool]:
     return lambda point: point.prepared.task == task and (not profiles or point.profile in profiles)
-
-
-def _unqueued(point: Point) -> bool:
-    """Serving with all clients in the pool; where some wait, the step is not the clients' count's."""
-    return point.prepared.task == "tpot" and bool(point.prepared.parts["batch"] >= point.setting.batch)
 
 
 def _dense_static(profile: str) -> Callable[[Point], bool]:
@@ -77,47 +75,51 @@ def _static_of(engine: str, *profiles: str) -> Callable[[Point], bool]:
 
 
 FITS = (
+    # One timer for all of serving: what a prompt costs shows in its own first token and in others' time per token.
+    # By hand: SGLang's front end, between 50 and 250 ms by machine, and that its prompts have no launches of their own.
     Fit(
-        "serving steps",
-        _unqueued,
+        "serving",
+        lambda point: point.prepared.task in SERVED,
         (
             Constant("serving", "step_s", 1e-3, 0.05),
             Constant("serving", "sequence_s", 2e-5, 1e-3),
-            Constant("serving", "prefill_factor", 1.0, 4.0, 0.1),
-            Constant("vllm", "moe_step_s", 3e-4, 0.05),
-            Constant("sglang", "moe_step_s", 3e-4, 0.05),
-            Constant("trtllm", "moe_step_s", 3e-4, 0.05),
-        ),
-    ),
-    Fit(
-        "queue",
-        _task("ttft"),
-        (
-            Constant("serving", "queue_base_ragged", 1.0, 10.0),
-            Constant("serving", "queue_slope_ragged", 0.1, 10.0),
+            Constant("serving", "prompt_factor", 1.0, 4.0, 0.1),
+            Constant("serving", "prompt_moe_factor", 1.3, 4.0, 0.1),
+            Constant("serving", "prompt_layer_s", 1e-4, 2e-3),
+            Constant("serving", "front_end_s", 0.02, 1.0),
             Constant("serving", "queue_base_equal", 2.0, 10.0),
-            Constant("serving", "queue_slope_equal", 0.1, 10.0),
-            Constant("sglang", "queue_slope_equal", 0.4, 10.0),
-            Constant("vllm", "queue_fixed_s", 0.03, 10.0),
-            Constant("sglang", "queue_fixed_s", 0.2, 10.0),
-            Constant("trtllm", "queue_fixed_s", 0.08, 10.0),
+            Constant("serving", "queue_slope_equal", 0.06, 10.0),
+            Constant("sglang", "moe_step_s", 1e-3, 0.05),
+            Constant("trtllm-1.0", "moe_step_s", 1e-3, 0.05),
+            Constant("trtllm-1.0", "prompt_layer_s", 3e-5, 2e-3),
+            Constant("trtllm-1.0", "front_end_s", 0.06, 1.0),
+            Constant("trtllm", "step_s", 3e-4, 0.05),
+            Constant("trtllm", "sequence_s", 1e-5, 1e-3),
+            Constant("trtllm", "prompt_factor", 1.0, 4.0, 0.1),
+            Constant("trtllm", "front_end_s", 0.03, 1.0),
         ),
     ),
     Fit(
-        "first token",
-        _task("alone", "vllm", "vllm-2024", "trtllm", "trtllm-2023", "trtllm-0.7", "trtllm-2024", "sglang"),
+        "first token of static batches",
+        _task("alone", "vllm-2024", "trtllm-2023", "trtllm-0.7", "trtllm-2024"),
         (
-            Constant("serving", "first_token_factor", 1.0, 4.0, 0.1),
-            Constant("serving", "first_token_layer_s", 5e-5, 1e-2),
+            Constant("trtllm-2023", "prompt_factor", 1.0, 4.0, 0.1),
+            Constant("trtllm-2023", "prompt_layer_s", 6e-5, 1e-2),
+            Constant("trtllm-2024", "prompt_layer_s", 6e-5, 1e-2),
+            Constant("vllm-2024", "prompt_layer_s", 6e-5, 1e-2),
         ),
     ),
     Fit("vllm-2024", _dense_static("vllm-2024"), _steps("vllm-2024")),
-    Fit("vllm-2024-amd", _dense_static("vllm-2024-amd"), _steps("vllm-2024-amd")),
+    Fit(
+        "vllm-2024-cdna-3",
+        _dense_static("vllm-2024-cdna-3"),
+        (*_steps("vllm-2024-amd")[:3], Constant("vllm-2024-cdna-3", "busy_factor", 10.0, 40.0, 0.1)),
+    ),
     Fit("trtllm-2024", _dense_static("trtllm-2024"), _steps("trtllm-2024")[1:]),
     Fit(
         "trtllm-2023",
         _static_of("TensorRT-LLM", "trtllm-2023", "trtllm-0.7"),
-        (Constant("trtllm-2023", "prefill_factor", 1.0, 4.0, 0.1),),
+        (Constant("trtllm-2023", "busy_factor", 1.0, 4.0, 0.1),),
     ),
     Fit("trtllm-0.14", _profile("trtllm-0.14"), _offline("trtllm-0.14")),
     Fit("trtllm-0.20", _profile("trtllm-0.20"), _offline("trtllm-0.20")),
@@ -133,23 +135,29 @@ FITS = (
     Fit("llamacpp", _task("decode", "llamacpp"), (Constant("llamacpp", "launch_factor", 0.5, 2.0),)),
     Fit(
         "vllm-2024-amd first token",
-        _task("alone", "vllm-2024-amd"),
-        (Constant("vllm-2024-amd", "first_token_factor", 1.0, 40.0, 0.1),),
+        _task("alone", "vllm-2024-amd", "vllm-2024-cdna-3"),
+        (Constant("vllm-2024-amd", "prompt_factor", 1.0, 40.0, 0.1),),
     ),
 )  # fmt: skip
 
 
-def fitted(fit: Fit, points: Sequence[Point], tables: Tables) -> Tables:
-    """The tables with the constants of one fit replaced."""
+def fitted(fit: Fit, points: Sequence[Point], tables: Tables, near: bool = False) -> Tables:
+    """The tables with the constants of one fit replaced; `near`: sought from those of the tables."""
     stacked = stack(points)
     measured = np.log(np.array([point.measured for point in points]))
 
+    scale = SOFT / np.array([SCALES.get(point.prepared.task, SOFT) for point in points])
+
     def residuals(values: Any) -> Any:
         found = predict_stacked(points, stacked, resolved(_with(tables, fit, values)))
-        return np.log(found) - measured
+        return scale * (np.log(found) - measured)
 
     starts, low, high = zip(*((one.start, one.least, one.most) for one in fit.constants), strict=True)
-    return _with(tables, fit, robust_fit(residuals, starts, low, high, SOFT, factors=(1.0,)))
+    if near:
+        by_name = {table["name"]: table for table in tables}
+        found = (by_name[one.profile].get(one.field, one.start) for one in fit.constants)
+        starts = tuple(max(value, one.start / 10) for value, one in zip(found, fit.constants, strict=True))
+    return _with(tables, fit, robust_fit(residuals, starts, low, high, SOFT, factors=(1.0,), precision=PRECISION))
 
 
 def _with(tables: Tables, fit: Fit, values: Iterable[float]) -> Tables:
@@ -168,6 +176,6 @@ def left_out(fit: Fit, points: Sequence[Point], tables: Tables) -> Any:
         inside = [i for i, one in enumerate(cells) if one == cell]
         outside = [points[i] for i, one in enumerate(cells) if one != cell]
         mine = [points[i] for i in inside]
-        refitted = fitted(fit, outside, tables) if len(outside) > len(fit.constants) else tables
+        refitted = fitted(fit, outside, tables, near=True) if len(outside) > len(fit.constants) else tables
         found[inside] = predict_stacked(mine, stack(mine), resolved(refitted))
     return found

@@ -20,6 +20,7 @@ from times.least import robust_fit
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.timing.operators.attention import attention_time, latent_attention_time, prefill_attention_time
 from kvcalc.timing.operators.matmul import matmul_time
+from kvcalc.timing.operators.smooth import Times
 
 SOFT = 0.05  # residuals above 5 % count by their size, not by their square
 EXPERTS_FLOPS_SHARE = {"1": 0.5, "32": 0.3}  # set, not fitted: the files stop where memory still binds
@@ -39,12 +40,24 @@ def _library(case: Case) -> str:
     return "trtllm" if case["engine"] == "TensorRT-LLM" else "vllm"
 
 
+def lone_matmul_time(inputs: Any, *rest: Any) -> Times:
+    """A multiplication that runs alone; the last constant is what its walk takes for one input."""
+    *quantities, input_s = rest
+    return matmul_time(*quantities, inputs * input_s)
+
+
 LATENCY = ("latency_s", 8e-6, 0.0, 1e-3)
 BANDWIDTH = ("bandwidth_share", 0.8, 0.02, 3.0)
 FLOPS = ("flops_share", 0.6, 0.02, 3.0)
 # All but all-reduces, which `fit_links.py` fits against each other.
 FORMS = (
-    Form("k_gemm", gemm_quantities, matmul_time, (LATENCY, BANDWIDTH, FLOPS), lambda case: (dtype_of(case),)),
+    Form(
+        "k_gemm",
+        gemm_quantities,
+        lone_matmul_time,
+        (LATENCY, BANDWIDTH, FLOPS, ("input_s", 1e-9, 0.0, 1e-8)),
+        lambda case: (dtype_of(case),),
+    ),
     Form(
         "k_attn_decode",
         attention_quantities,

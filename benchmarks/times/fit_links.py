@@ -1,7 +1,7 @@
-"""Fit all-reduces: NCCL first, then each engine's own kernel against it, then launches without a graph.
+"""Fit all-reduces: NCCL's, each engine's own on its own rows, then launches without a graph.
 
-An engine's kernel serves small messages and gives way to NCCL where that is faster, so it needs a latency and a share
-of the link alone; what is launched eagerly takes NCCL's time but at least a launch.
+An engine's rows span every size, with whatever it falls back to for large messages, so they have a law of their own;
+under a minimum with NCCL's the fit stays above it. What is launched eagerly takes NCCL's time but at least a launch.
 """
 
 from collections import defaultdict
@@ -21,6 +21,7 @@ from kvcalc.specs.kernels import AllReduceKernel
 from kvcalc.timing.operators.collective import ring_time
 
 LIBRARIES = ("nccl", "trtllm", "vllm")
+OWN_STARTS, OWN_MOST = (5e-6, 0.8, 6e-6), (1e-3, 3.9, 1e-3)  # latency, share of the link, root term
 
 
 def library_of(case: Case) -> str:
@@ -43,10 +44,9 @@ def by_group(cases: Iterable[Case]) -> dict[tuple[str, int], list[Case]]:
 def time_with(row: AllReduceKernel, nccl: AllReduceKernel, cases: Sequence[Case], gpu: GpuSpec) -> Any:
     """Seconds of cases of one library."""
     quantities = all_reduce_quantities(cases, gpu)
-    fallback = _ring(nccl, quantities)
     if row.link_share is None:
-        return np.maximum(row.latency_s, fallback)
-    return np.minimum(_ring(row, quantities), fallback)
+        return np.maximum(row.latency_s, _ring(nccl, quantities))
+    return _ring(row, quantities)
 
 
 def _ring(row: AllReduceKernel, quantities: tuple[Any, int, float]) -> Any:
@@ -61,8 +61,12 @@ def fit_group(cases: Sequence[Case], gpu: GpuSpec) -> list[AllReduceKernel]:
     for case in cases:
         parts[library_of(case)].append(case)
     own = parts.pop("nccl", None)
-    nccl = _fit_nccl(own, gpu, gpus) if own else _shipped_nccl(gpu, gpus)
-    return [nccl, *(_fit_other(library, some, gpu, gpus, nccl) for library, some in sorted(parts.items()))]
+    nccl = _fit_own("nccl", own, gpu, gpus) if own else _shipped_nccl(gpu, gpus)
+    others = (
+        _fit_eager(library, some, gpu, gpus, nccl) if library.endswith("-eager") else _fit_own(library, some, gpu, gpus)
+        for library, some in sorted(parts.items())
+    )
+    return [nccl, *others]
 
 
 def _shipped_nccl(gpu: GpuSpec, gpus: int) -> AllReduceKernel:
@@ -71,29 +75,20 @@ def _shipped_nccl(gpu: GpuSpec, gpus: int) -> AllReduceKernel:
     return min(rows, key=lambda row: abs(row.gpus - gpus))
 
 
-def _fit_nccl(cases: Sequence[Case], gpu: GpuSpec, gpus: int) -> AllReduceKernel:
+def _fit_own(library: str, cases: Sequence[Case], gpu: GpuSpec, gpus: int) -> AllReduceKernel:
     quantities = all_reduce_quantities(cases, gpu)
-
-    def predict(values: Any) -> Any:
-        return sum(ring_time(*quantities, *values))
-
-    latency, share, root = _least(predict, cases, (1e-5, 0.8, 6e-6), (1e-3, 3.0, 1e-3))
-    row = AllReduceKernel(library="nccl", gpus=gpus, latency_s=latency, link_share=share, sqrt_s=root)
+    values = _least(lambda values: sum(ring_time(*quantities, *values)), cases, OWN_STARTS, OWN_MOST)
+    latency, share, root = (float(value) for value in values)
+    row = AllReduceKernel(library=library, gpus=gpus, latency_s=latency, link_share=share, sqrt_s=root)
     return _with_evidence(row, row, cases, gpu)
 
 
-def _fit_other(library: str, cases: Sequence[Case], gpu: GpuSpec, gpus: int, nccl: AllReduceKernel) -> AllReduceKernel:
-    eager = library.endswith("-eager")
-
+def _fit_eager(library: str, cases: Sequence[Case], gpu: GpuSpec, gpus: int, nccl: AllReduceKernel) -> AllReduceKernel:
     def row_of(values: Any) -> AllReduceKernel:
-        share = None if eager else float(values[1])
-        return AllReduceKernel(library=library, gpus=gpus, latency_s=float(values[0]), link_share=share)
+        return AllReduceKernel(library=library, gpus=gpus, latency_s=float(values[0]))
 
-    def predict(values: Any) -> Any:
-        return time_with(row_of(values), nccl, cases, gpu)
-
-    starts, most = ((2e-5,), (1e-3,)) if eager else ((4e-6, 0.5), (1e-3, 3.9))
-    return _with_evidence(row_of(_least(predict, cases, starts, most)), nccl, cases, gpu)
+    values = _least(lambda values: time_with(row_of(values), nccl, cases, gpu), cases, (2e-5,), (1e-3,))
+    return _with_evidence(row_of(values), nccl, cases, gpu)
 
 
 def _least(

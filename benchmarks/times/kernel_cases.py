@@ -40,14 +40,14 @@ def seconds(cases: Sequence[Case]) -> Any:
 
 
 def gemm_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
-    """Bytes, FLOPs, bandwidth, peak of cases that share an element type."""
+    """Inputs, bytes, FLOPs, bandwidth, peak of cases that share an element type."""
     m, n, k = (column(cases, "op", name) for name in "mnk")
     weight = FORMATS[dtype_of(cases[0]).replace("-", "_")]
     stored = bits_per_weight(weight, 1024) / 8 if weight.scale != "channel" else weight.bits / 8
     narrow = element_bytes(weight.compute)
     _, peak = arithmetic(gpu, weight.compute)
     moved = n * k * stored + m * k * narrow + 2 * m * n
-    return moved, 2 * m * n * k, gpu.memory_bandwidth_bytes_per_s, peak
+    return k, moved, 2 * m * n * k, gpu.memory_bandwidth_bytes_per_s, peak
 
 
 def attention_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:

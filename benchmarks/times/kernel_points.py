@@ -16,6 +16,10 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.kernels import AllReduceKernel, Kernels
 
 LINKS = "k_allreduce"
+KERNEL_KINDS = {
+    "k_gemm": "gemm", "k_attn_decode": "attention", "k_mla_decode": "latent-attention",
+    "k_attn_prefill": "prefill-attention", "k_moe": "experts", LINKS: "all-reduce",
+}  # fmt: skip
 FOLDS = 5
 SEED = 0
 ODD = (KvcalcError, ArithmeticError, LookupError, TypeError, ValueError)  # what a case that is not in the form raises
@@ -133,7 +137,7 @@ def constants_of(group: str, cases: Sequence[Case]) -> int:
     """How many constants the rows of a group hold."""
     if group == LINKS:
         rows = {(case["gpu"], *_link_key(case)) for case in cases}
-        return sum(3 if row[1] == "nccl" else 1 if row[1].endswith("-eager") else 2 for row in rows)
+        return sum(1 if row[1].endswith("-eager") else 3 for row in rows)
     form = next(one for one in FORMS if one.group == group)
     free = len(form.constants) - (1 if form.group == "k_moe" else 0)
     return free * len(rows_of(form, cases))

@@ -13,6 +13,7 @@ def robust_fit(
     high: Sequence[float],
     soft: float,
     factors: Sequence[float] = (0.3, 1.0, 3.0),
+    precision: float = 1e-8,
 ) -> Any:
     """Constants that minimise a soft absolute error; the best of some starts.
 
@@ -22,6 +23,7 @@ def robust_fit(
         low, high: bounds of each constant.
         soft: residuals above this count by their size and not by their square.
         factors: the starts, as multiples of `scale`.
+        precision: relative change of the error below which it is enough.
     """
     from scipy.optimize import least_squares
 
@@ -33,6 +35,7 @@ def robust_fit(
             x_scale=scale,
             loss="soft_l1",
             f_scale=soft,
+            ftol=precision,
         )
         for factor in factors
     ]

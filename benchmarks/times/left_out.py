@@ -1,21 +1,17 @@
 """Predictions of end-to-end points by constants that were fitted without their cell."""
 
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
 from times.fit_engines import FITS, Tables, left_out
 from times.fit_llamacpp import CONSTANTS, left_out_llamacpp
+from times.known import shipped_tables
 from times.points import Point, predict
 
 from kvcalc.catalog.kernels import similar
-from kvcalc.timing.engine_profiles import FILE, resolved
+from kvcalc.timing.engine_profiles import resolved
 
 LLAMACPP = "llamacpp-2024"  # the profile whose kernels end-to-end points decide
-
-
-def shipped_tables() -> Tables:
-    return list(tomllib.loads(FILE.read_text(encoding="utf-8"))["profile"])
 
 
 def constants_behind(points: Sequence[Point]) -> int:

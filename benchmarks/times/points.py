@@ -126,21 +126,6 @@ def predict_stacked(points: Sequence[Point], stacked: dict[Any, Any], known: Ite
     return np.where(unit < 0, -unit / found, unit * found)
 
 
-def range_kind(point: Point) -> str:
-    """Which range an estimate of this point has."""
-    task, engine = point.prepared.task, point.setting.engine
-    if task == "tpot":
-        return "tpot-moe" if point.setting.routed else "tpot-dense"
-    if task == "ttft":
-        return "ttft-queue-prefill-first" if engine == "sglang" else "ttft-queue"
-    amd = "-amd" if point.setting.gpu.vendor == "AMD" else ""
-    if task == "static" and point.profile.endswith(("2024", "2024-amd")):
-        return f"static-2024{'-moe' if point.setting.routed else amd}"
-    if task in ("decode", "prompts") and engine == "llamacpp":
-        return f"{point.profile}-{task}"
-    return {"alone": f"ttft-alone{amd}", "saturated": "offline"}.get(task, task)
-
-
 def is_rate(point: Point) -> bool:
     """Whether the metric grows where time shrinks."""
     return point.prepared.unit < 0 or TASKS[point.prepared.task].rate

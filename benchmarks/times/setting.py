@@ -18,7 +18,7 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels
 from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.engine_profiles import Profile, choose
-from kvcalc.timing.machine import Machine, with_profile
+from kvcalc.timing.machine import Machine, maker_of, with_profile
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import Requests
 
@@ -27,8 +27,15 @@ ENGINES = {
     "vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm", "TensorRT-LLM-based": "trtllm",
     "gpt-fast": "gpt-fast", "llama.cpp": "llamacpp",
 }  # fmt: skip
-# Versions that cases give as words or dates.
-DATED = {("vllm", "mid-2024"): "0.5", ("trtllm", "mid-2024"): "0.10"}
+# Versions that cases give as words or dates. The branch for gpt-oss of August 2025 is between 1.0 and 1.1.
+DATED = {("vllm", "mid-2024"): "0.5", ("trtllm", "mid-2024"): "0.10", ("trtllm", "gpt-oss-dev"): "1.0"}
+# InferenceX's launch scripts and images where its rows leave them out (github.com/SemiAnalysisAI/InferenceX,
+# benchmarks/*.sh and .github/configs/nvidia-master.yaml): SGLang on Blackwell looks for requests every 10 steps, with
+# 16 clients or more every 30; TensorRT-LLM ran mxfp4 on H200 from the image gpt-oss-dev, fp8 from 1.1.
+LAUNCHED = "InferenceX"
+SPARSE_LOOKS, MANY_CLIENTS = (10, 30), 16
+IMAGES = {("trtllm", "mxfp4", "h200-sxm"): "1.0", ("trtllm", "fp8", "h200-sxm"): "1.1"}
+BLACKWELL = ("10.0", "10.3")
 YEARS = {("vllm", 2023): "0.2", ("trtllm", 2023): "0.5", ("trtllm", 2024): "0.9"}
 WHOLE_FILES = ("f16", "mxfp4")  # formats that say how every tensor of a file is stored
 RESERVED_BYTES = 2e9  # on each GPU, beside weights and cache
@@ -77,7 +84,7 @@ class Setting:
         return float(batch)
 
     def profile(self, known: tuple[Profile, ...]) -> Profile:
-        return choose(known, self.engine, self.version, self.gpu.vendor)
+        return choose(known, self.engine, self.version, maker_of(self.gpu))
 
     def machine(self, profile: Profile) -> Machine:
         shipped = _machine(self.gpu.name, profile)
@@ -85,7 +92,21 @@ class Setting:
 
     def replica(self, profile: Profile) -> Replica:
         """What the commands time, with constants that a refit tries."""
-        return Replica(self.model, self.layout, self.machine(profile), self.cache_dtype)
+        machine = self.machine(profile)
+        return Replica(self.model, self.layout, machine, self.cache_dtype, recv_interval=self.recv_interval)
+
+    @property
+    def recv_interval(self) -> int:
+        """Steps between two looks for requests."""
+        said = LAUNCHED in str(self.case.get("notes"))
+        if not said or self.engine != "sglang" or self.gpu.compute_capability not in BLACKWELL:
+            return 1
+        return SPARSE_LOOKS[self.batch >= MANY_CLIENTS]
+
+    @property
+    def held(self) -> float:
+        """Tokens that one request takes of the pool: all that it may need where the engine evicts nothing."""
+        return self.length if self.engine == "trtllm" else self.context
 
     @property
     def requests(self) -> Requests:
@@ -111,6 +132,11 @@ class Setting:
 @cache
 def _machine(gpu: str, profile: Profile) -> Machine:
     return with_profile(load_gpu(gpu), profile)
+
+
+def forget_machines() -> None:
+    """The kernels were written since."""
+    _machine.cache_clear()
 
 
 @cache
@@ -162,6 +188,8 @@ def _version(case: Case, engine: str) -> str | None:
     said = str(case.get("engine_version") or "")
     if (engine, said) in DATED:
         return DATED[engine, said]
+    if not said and LAUNCHED in str(case.get("notes")):
+        return IMAGES.get((engine, case.get("weights_dtype", ""), load_gpu(case["gpu"]).name))
     if said[:1].isdigit() and not said.startswith("20"):
         return said
     if engine == "llamacpp":

@@ -24,6 +24,7 @@ from kvcalc.timing.serving import (
     closed_loop_tpot,
     first_token,
     largest_batch,
+    polling,
     prefills_seen,
     saturated_tokens_per_s,
     static_batch_time,
@@ -72,7 +73,7 @@ def _sums(name: str, parts: Parts) -> KernelSums:
 
 def _running(setting: Setting) -> float:
     """Clients that decode at a time: no more than the pool holds; the rest wait."""
-    return min(setting.batch, max(1.0, setting.capacity(setting.context)))
+    return min(setting.batch, max(1.0, setting.capacity(setting.held)))
 
 
 def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
@@ -117,7 +118,12 @@ def _prepare_ttft(setting: Setting, profile: Profile) -> dict[str, Any]:
     return (
         _prepare_tpot(setting, profile)
         | _prefix("prefill", prompt)
-        | {"ragged": float(setting.ragged), "clients": setting.batch, "input_len": setting.input_len}
+        | {
+            "ragged": float(setting.ragged),
+            "clients": setting.batch,
+            "input_len": setting.input_len,
+            "interval": float(setting.recv_interval),
+        }
     )
 
 
@@ -130,7 +136,8 @@ def _ttft(parts: Parts, profile: Profile) -> Any:
         first_token(profile, _asked(parts)._replace(equal=equal), running, (prompt, step, tpot))
         for equal in (True, False)
     ]
-    ttft = np.where(parts["ragged"] > 0, found[1], found[0])
+    looks = polling(parts["interval"], _asked(parts), running, (prompt, step))
+    ttft = np.where(parts["ragged"] > 0, found[1] + looks, found[0])
     rounds = np.maximum(parts["clients"] - running, 0) / running
     return ttft + rounds * (ttft + (parts["output_len"] - 1) * tpot)
 

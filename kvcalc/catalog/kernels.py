@@ -71,7 +71,8 @@ def similar(gpu: GpuSpec, engine: str | None = None) -> str | None:
 def _belongs(gpu: GpuSpec, one: dict[str, Any]) -> bool:
     by_name = gpu.name in one.get("gpus", (gpu.name,))
     by_chip = gpu.compute_capability in one.get("compute_capability", (gpu.compute_capability,))
-    return by_name and by_chip and one.get("vendor", gpu.vendor) == gpu.vendor
+    by_line = one.get("line", "") in gpu.title
+    return by_name and by_chip and by_line and one.get("vendor", gpu.vendor) == gpu.vendor
 
 
 def _merged(chain: list[Kernels]) -> Kernels:
@@ -84,7 +85,7 @@ def _merged(chain: list[Kernels]) -> Kernels:
             known = {_key(row, keys) for row in mine}
             more = [row for row in getattr(other, field) if known.isdisjoint((_key(row, keys), _whatever(row, keys)))]
             changes[field] = (*mine, *more)
-        for field in ("elementwise_share", "weight_only_share", "experts_flops_share"):
+        for field in ("elementwise_share", "index_s", "weight_only_share", "experts_flops_share"):
             changes[field] = getattr(first, field) or getattr(other, field)
         first = replace(first, **changes)
     return first

@@ -8,8 +8,8 @@ from kvcalc.counting.arrays import Quantity, greatest, is_array
 from kvcalc.formulas.step import experts_touched
 
 Kind = Literal[
-    "embedding", "gemm", "attention", "latent_attention", "prefill_attention", "state", "experts", "elementwise",
-    "all_reduce", "all_to_all", "send", "host",
+    "embedding", "gemm", "attention", "latent_attention", "indexer", "prefill_attention", "state", "experts",
+    "elementwise", "all_reduce", "all_to_all", "send", "host",
 ]  # fmt: skip
 
 

@@ -23,13 +23,18 @@ class Measured(Frozen):
 
 
 class GemmKernel(Measured):
-    """latency + ((bytes / (bandwidth_share · BW))⁴ + (FLOPs / (flops_share · P))⁴)^¼"""
+    """latency + ((bytes / (bandwidth_share · BW))⁴ + (FLOPs / (flops_share · P))⁴ + (inputs · input_s)⁴)^¼
+
+    The last is the walk of a multiplication that runs alone along its inputs. In a step engines split it among more
+    threads: there it is left out, and what it explains in the measurements is not mistaken for latency.
+    """
 
     dtype: str
     latency_s: Latency
     bandwidth_share: Share
     flops_share: Share
-    graph: bool = True  # False: measured with its launch, which engines hide in a graph; not used for a step
+    input_s: Latency = 0  # of a multiplication alone
+    graph: bool = True  # False: measured with a launch or a quantization that engines hide or fuse; not used for a step
 
 
 class AttentionKernel(Measured):
@@ -73,8 +78,8 @@ class ExpertsKernel(Measured):
 class AllReduceKernel(Measured):
     """latency + 2 (n - 1) / n · bytes / (link_share · link) + sqrt_s · √(bytes / 1 MB), n GPUs.
 
-    `library` nccl is what all fall back to; an engine's own kernel is used while it is faster. Launched without a graph
-    (`-eager`), a call takes at least `latency_s`, and there is no `link_share`.
+    `library` nccl is for engines without a row of their own; theirs includes what they fall back to. Launched without a
+    graph (`-eager`), a call takes at least `latency_s`, and there is no `link_share`.
     """
 
     library: str
@@ -91,6 +96,7 @@ class Kernels(Frozen):
     date: str | None = None
     like: str | None = None
     elementwise_share: Share | None = None  # of the bandwidth: norms, rotary, activations, and what does not fuse
+    index_s: Latency = 0  # a layer of sparse attention: choosing, rotating and quantizing beside the scores
     # By bits: widening weights costs this much bandwidth.
     weight_only_share: dict[str, Share] = field(default_factory=dict)
     # By the least number of experts that it holds from.

@@ -19,7 +19,7 @@ class Profile(NamedTuple):
     name: str
     engine: str
     since: str = ""  # the first version that it holds for
-    vendor: str = ""  # of the GPUs; empty: any
+    vendor: str = ""  # of the GPUs, with their architecture where it matters ("AMD CDNA 3"); empty: any
     library: str = "vllm"  # whose attention and all-reduce kernels it runs
     kernels: str = ""  # whose constants its kernels have, where they differ from everybody's
     # A step
@@ -43,9 +43,9 @@ class Profile(NamedTuple):
     front_end_s: float = 0  # once a request before its first token: the server, the tokenizer, the way back
     prefill_first: bool = False  # the scheduler runs all waiting prompts before it decodes on
     busy_factor: float = 1  # of the work of prompts in an engine that is never idle
-    queue_base_equal: float = 1  # where all requests are equally long: time to first token in a closed loop, in
-    queue_slope_equal: float = 0  # prefills: base + slope · (clients - 1)
-    queue_fixed_equal_s: float = 0  # and this once
+    lock_step: bool = True  # where all requests are equally long, they end and come back together; then the time to
+    queue_base_equal: float = 1  # first token is, in prefills, base + slope · (clients - 1), after the front end
+    queue_slope_equal: float = 0
     seen_base_equal: float = 1  # prefills that pass before a request's first token: base + slope · clients
     seen_slope_equal: float = 0
     seen_base_ragged: float = 1
@@ -73,27 +73,29 @@ def resolved(tables: list[dict[str, Any]]) -> tuple[Profile, ...]:
     return tuple(Profile(**table) for table in by_name.values())
 
 
-def profile_for(engine: str, version: str | None = None, vendor: str | None = None) -> Profile:
+def profile_for(engine: str, version: str | None = None, maker: str = "") -> Profile:
     """The profile of an engine: the last that began at or before this version; without a version the newest.
+
+    `maker` is the vendor of the GPU and its architecture.
 
     An engine that has none (`ideal`) is taken for a present-day serving engine without its MoE overhead.
 
     >>> profile_for("vllm").engine, profile_for("vllm", "0.5.0").name
     ('vllm', 'vllm-2024')
     """
-    return choose(profiles(), engine, version, vendor)
+    return choose(profiles(), engine, version, maker)
 
 
-def choose(known: tuple[Profile, ...], engine: str, version: str | None, vendor: str | None) -> Profile:
+def choose(known: tuple[Profile, ...], engine: str, version: str | None, maker: str) -> Profile:
     """`profile_for` among some profiles."""
-    mine = [one for one in known if one.engine == engine and one.vendor in ("", vendor or "")]
+    mine = [one for one in known if one.engine == engine and maker.startswith(one.vendor)]
     if not mine:
         return next(one for one in known if one.name == DEFAULT)
     reached = [one for one in mine if version is None or version_key(one.since) <= version_key(version)]
     if not reached:
-        return min(mine, key=lambda one: (version_key(one.since), one.vendor == ""))
-    # Of equal beginnings the one for this vendor.
-    return max(reached, key=lambda one: (version_key(one.since), one.vendor != ""))
+        return min(mine, key=lambda one: (version_key(one.since), -len(one.vendor)))
+    # Of equal beginnings the one that says most of the GPU.
+    return max(reached, key=lambda one: (version_key(one.since), len(one.vendor)))
 
 
 def version_key(version: str) -> tuple[int, ...]:

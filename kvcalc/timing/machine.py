@@ -27,8 +27,13 @@ class Machine(NamedTuple):
 
 def machine_of(gpu: GpuSpec, deployment: Deployment) -> Machine:
     """The machine of a deployment."""
-    profile = profile_for(deployment.engine, deployment.engine_version, gpu.vendor)
+    profile = profile_for(deployment.engine, deployment.engine_version, maker_of(gpu))
     return with_profile(gpu, profile, deployment.gpus_per_node)
+
+
+def maker_of(gpu: GpuSpec) -> str:
+    """What profiles may say of a GPU: who made it, and its architecture."""
+    return f"{gpu.vendor} {gpu.architecture}"
 
 
 def with_profile(gpu: GpuSpec, profile: Profile, gpus_per_node: int | None = None) -> Machine:

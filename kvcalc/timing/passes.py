@@ -24,11 +24,11 @@ from kvcalc.timing.estimate import (
     prompt_time,
 )
 from kvcalc.timing.lesson import lesson_terms
-from kvcalc.timing.ranges import pass_kind, range_around
+from kvcalc.timing.ranges import range_around
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.roofline import Bound, bound, operator_bound_total
 
-ATTENTION = ("attention", "latent_attention", "state", "prefill_attention")
+ATTENTION = ("attention", "latent_attention", "indexer", "state", "prefill_attention")
 
 
 class Pass:
@@ -118,8 +118,7 @@ class Pass:
             return None
         value = self.kernels_s + self.engine_s
         machine = self.replica.machine
-        kind = pass_kind(machine.profile, self.replica.routed, alone=_none(self.step.decode))
-        around = range_around(kind, borrowed=machine.kernels.like is not None)
+        around = range_around(machine, self.replica.routed, "prompt" if _none(self.step.decode) else "decode")
         # Nothing beats the data sheet: the range ends there. The value itself is never moved.
         low = least(value, greatest(around.low * value, self.bound_s))
         return Estimate(value, low, around.high * value)

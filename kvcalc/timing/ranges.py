@@ -1,19 +1,27 @@
 """Ranges: how far measurements of deployments that no constant was fitted to fall from the estimate.
 
 From whole left-out cells (model × GPU × engine), for residuals differ by cell and not by point; `ranges.toml` says how
-many cells and which coverage.
+many cells and which coverage. A kind is named for what is timed (decode, prompt, first-token), for dense models or
+those with experts, for an engine or one span of its versions where enough cells say so, and for how well the GPU is
+known:
+
+    measured    its kernels were
+    unmeasured  other GPUs' constants with its own peaks; the range is from measured GPUs, timed as if they were not
+    judged      no GPU of its maker was measured: set by hand, wide
 """
 
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kvcalc.errors import KvcalcError
-from kvcalc.timing.engine_profiles import Profile
+from kvcalc.timing.machine import Machine
 
 FILE = Path(__file__).with_name("ranges.toml")
-UNMEASURED_LOW, UNMEASURED_HIGH = 0.93, 1.15  # a judgement: constants of other GPUs err up to twice as far
+MEASURED_MAKER = "NVIDIA"  # whose GPUs have files of measured kernels
+OWN_KERNELS = "llamacpp"  # its ranges are by profile, for each has classes of GPUs of its own
+Timed = Literal["decode", "prompt", "first-token"]
 
 
 class Spread(NamedTuple):
@@ -25,42 +33,48 @@ class Spread(NamedTuple):
     points: int = 0
     cells: int = 0
     coverage: float = 0  # of cells left out of the range too
-
-    def on_unmeasured_gpu(self) -> "Spread":
-        """Wider, for constants that other GPUs lent."""
-        return self._replace(low=self.low * UNMEASURED_LOW, high=self.high * UNMEASURED_HIGH)
+    note: str = ""
 
 
 @cache
+def spreads() -> dict[str, Spread]:
+    """All ranges by kind."""
+    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))["range"]
+    return {table["kind"]: Spread(**table) for table in tables}
+
+
 def spread(kind: str) -> Spread:
     """The range of one kind of estimate.
 
     Raises:
         KvcalcError: no such kind.
     """
-    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))["range"]
-    for table in tables:
-        if table["kind"] == kind:
-            return Spread(**table)
-    known = ", ".join(table["kind"] for table in tables)
-    raise KvcalcError(f"no range for estimates of kind {kind!r}", hint=f"kinds: {known}")
+    found = spreads().get(kind)
+    if found is None:
+        raise KvcalcError(f"no range for estimates of kind {kind!r}", hint=f"kinds: {', '.join(spreads())}")
+    return found
 
 
-def range_around(kind: str, borrowed: bool) -> Spread:
-    """The range of a kind; wider where the GPU's kernels were not measured."""
-    found = spread(kind)
-    return found.on_unmeasured_gpu() if borrowed else found
+def range_around(machine: Machine, routed: bool, timed: Timed) -> Spread:
+    """The range of what is timed on a machine, for a dense model or one whose router chooses experts."""
+    known = spreads()
+    return spread(next((kind for kind in kinds(machine, routed, timed) if kind in known), timed))
 
 
-def pass_kind(profile: Profile, routed: bool, alone: bool) -> str:
-    """Which range the time of a pass has: of a step that decodes, or of a prompt alone."""
-    if profile.kernels == "llamacpp":
-        return f"{profile.name}-{'prompts' if alone else 'decode'}"
-    if alone:
-        return "ttft-alone-amd" if profile.vendor == "AMD" else "ttft-alone"
-    return "tpot-moe" if routed else "tpot-dense"
+def kinds(machine: Machine, routed: bool, timed: Timed) -> tuple[str, ...]:
+    """Names of the range, the most special first; the last one always exists."""
+    profile = machine.profile
+    if profile.kernels == OWN_KERNELS:
+        return (f"{profile.name}-{'decode' if timed == 'decode' else 'prompts'}",)
+    plain = f"{'moe' if routed else 'dense'}-{timed}"
+    known = knowledge(machine)
+    if known == "measured":
+        return (f"{profile.name}-{plain}", f"{profile.engine}-{plain}", plain)
+    return (f"{profile.engine}-{plain}-{known}", f"{plain}-{known}")
 
 
-def ttft_kind(profile: Profile) -> str:
-    """Which range the time to first token has where others are served too."""
-    return "ttft-queue-prefill-first" if profile.prefill_first else "ttft-queue"
+def knowledge(machine: Machine) -> Literal["measured", "unmeasured", "judged"]:
+    """How well the kernels of the GPU are known."""
+    if machine.kernels.like is None:
+        return "measured"
+    return "unmeasured" if machine.gpu.vendor == MEASURED_MAKER else "judged"

@@ -22,7 +22,7 @@ from kvcalc.counting.work import Step
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.estimate import Estimate, busy_prompt_time
 from kvcalc.timing.passes import Pass
-from kvcalc.timing.ranges import range_around, ttft_kind
+from kvcalc.timing.ranges import range_around
 from kvcalc.timing.replica import Replica
 
 LARGEST_BATCH = 65_536
@@ -76,8 +76,7 @@ def steady_state(replica: Replica, asked: Requests, concurrency: Quantity) -> St
     ttft_s = ttft_s + polling(replica.recv_interval, asked, concurrency, (prompt_alone_s, decode.time_s))
     # All clients' prompts pass within one request's life.
     ttft_s = greatest(ttft_s, concurrency * prompt_s - (asked.output_len - 1) * tpot_s)
-    borrowed = replica.machine.kernels.like is not None
-    around = range_around(ttft_kind(profile), borrowed)
+    around = range_around(replica.machine, replica.routed, "first-token")
     step = decode.estimate
     assert step is not None
     return Steady(
@@ -182,9 +181,9 @@ def first_token(
     """
     prompt_s, step_s, tpot_s = times_s
     others = clients - 1
-    if asked.equal:
-        slope = profile.queue_base_equal + profile.queue_slope_equal * others
-        return prompt_s * slope + profile.queue_fixed_equal_s
+    if asked.equal and profile.lock_step:
+        prompts = profile.queue_base_equal + profile.queue_slope_equal * others
+        return profile.front_end_s + prompt_s * prompts
     busy = clients * prompt_s / (prompt_s + asked.output_len * tpot_s)
     wait = prompt_s * least(busy / (2 * greatest(1 - busy, LEAST_IDLE)), others / 2)
     joining = 0.0 if profile.prefill_first else step_s / 2 * least(others, 1)
@@ -192,7 +191,7 @@ def first_token(
     return profile.front_end_s + prompt_s + first_wave * prompt_s * others / 2 + (1 - first_wave) * (wait + joining)
 
 
-def polling(interval: int, asked: Requests, clients: Quantity, times_s: tuple[Quantity, Quantity]) -> Quantity:
+def polling(interval: Quantity, asked: Requests, clients: Quantity, times_s: tuple[Quantity, Quantity]) -> Quantity:
     """What a scheduler that looks for new requests only every R decode steps adds to the time to first token.
 
     Half an interval of steps, and half the prompts that came meanwhile; a prompt resets the count.
@@ -203,11 +202,12 @@ def polling(interval: int, asked: Requests, clients: Quantity, times_s: tuple[Qu
         clients: N.
         times_s: of one prompt alone and of a decode step.
     """
-    if interval <= 1 or asked.equal:
+    if asked.equal:
         return 0.0
     prompt_s, step_s = times_s
     others = clients - 1
-    together = prompt_s / 2 * least(interval * clients / asked.output_len, others)
+    seldom = least(interval - 1, 1)  # 0 where it looks at every step
+    together = seldom * prompt_s / 2 * least(interval * clients / asked.output_len, others)
     return (1 - 1 / asked.waves) * ((interval - 1) / 2 * step_s * least(others, 1) + together)
 
 

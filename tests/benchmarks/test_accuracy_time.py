@@ -80,5 +80,5 @@ def test_a_row_counts_its_constants_and_errors(found: Any) -> None:
         assert 0 <= row["coverage"] <= 1
         assert row["cv_median_abs_error"] is row["cv_mean_over_cells"] is row["cv_coverage"] is None
     constants = {row["group"]: row["constants"] for row in found["groups"]}
-    assert constants["k_gemm"] == 3  # latency, share of the bandwidth, share of the peak
+    assert constants["k_gemm"] == 4  # latency, share of the bandwidth, share of the peak, walk
     assert constants["k_allreduce"] == 3

@@ -1,6 +1,7 @@
 """The data files of this room: whole, plausible, and keyed by engines and GPUs, never by models."""
 
 import tomllib
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,13 @@ from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AttentionKernel, GemmKernel, Kernels
-from kvcalc.timing import engine_profiles as profiles
+from kvcalc.timing import engine_profiles as profile_file
 from kvcalc.timing.engine_profiles import profile_for
-from kvcalc.timing.machine import Machine
+from kvcalc.timing.machine import Machine, maker_of, with_profile
 from kvcalc.timing.operators.times import operator_time
-from kvcalc.timing.ranges import FILE, spread
+from kvcalc.timing.ranges import FILE, Spread, Timed, knowledge, range_around, spread, spreads
 
+TIMED: tuple[Timed, ...] = ("decode", "prompt", "first-token")
 KERNEL_FILES = sorted((data_dir("gpu_specs") / "kernels").glob("*.toml"))
 
 
@@ -68,7 +70,10 @@ def test_profiles_follow_versions_and_vendors() -> None:
     assert profile_for("vllm", "0.5.4", "AMD").name == "vllm-2024-amd"
     assert profile_for("vllm", "0.1").name == "vllm-2024"  # before the first: the first
     assert profile_for("trtllm", "0.7.1").name == "trtllm-0.7"
-    assert profile_for("trtllm", "1.0.0rc3").name == "trtllm"
+    assert profile_for("vllm", "0.5.4", "AMD CDNA 3").name == "vllm-2024-cdna-3"
+    assert profile_for("trtllm", "1.0.0rc3").name == "trtllm-1.0"
+    assert profile_for("trtllm", "1.1.0rc2.post2").name == profile_for("trtllm").name == "trtllm"
+    assert profile_for("sglang", "0.5.1").lock_step is not profile_for("sglang").lock_step is False
     assert profile_for("ideal").name == "serving"
 
 
@@ -78,7 +83,7 @@ def test_a_profile_inherits_values_and_not_evidence() -> None:
 
 
 def test_no_constant_is_keyed_by_a_model() -> None:
-    texts = [path.read_text() for path in (*KERNEL_FILES, FILE, profiles.FILE)]
+    texts = [path.read_text() for path in (*KERNEL_FILES, FILE, profile_file.FILE)]
     keys = {word for text in texts for word in text.replace('"', " ").replace("=", " ").split()}
     assert not keys & set(card_names())
 
@@ -87,8 +92,6 @@ def test_ranges_hold_the_estimate() -> None:
     for table in tomllib.loads(FILE.read_text())["range"]:
         around = spread(table["kind"])
         assert 0 < around.low < 1 < around.high
-        wider = around.on_unmeasured_gpu()
-        assert wider.low < around.low < around.high < wider.high
     with pytest.raises(KvcalcError, match="no range"):
         spread("nonsense")
 
@@ -100,3 +103,36 @@ def test_a_users_attention_stands_for_every_library() -> None:
         machine = Machine(mine, load_kernels(mine), profile_for(engine))
         reading = Operator("attention", "attention", 1, cache_bytes=3.35e9)
         assert sum(operator_time(reading, machine)) == pytest.approx(1e-6 + 1e-3 / 0.4)
+
+
+@pytest.mark.parametrize("timed", ["decode", "prompt", "first-token"])
+@pytest.mark.parametrize("routed", [False, True])
+@pytest.mark.parametrize("gpu", ["h100-sxm", "a10g", "mi300x", "max-1550"])
+def test_every_answer_has_a_range_that_is_wider_the_less_is_known(gpu: str, routed: bool, timed: Timed) -> None:
+    def around(name: str) -> Spread:
+        spec = load_gpu(name)
+        return range_around(with_profile(spec, profile_for("vllm", None, maker_of(spec))), routed, timed)
+
+    found, best = around(gpu), around("h100-sxm")
+    assert found.high / found.low >= 0.9 * best.high / best.low
+    assert knowledge(machine_named(gpu)) == {"h100-sxm": "measured", "a10g": "unmeasured"}.get(gpu, "judged")
+
+
+def machine_named(gpu: str) -> Machine:
+    return with_profile(load_gpu(gpu), profile_for("vllm"))
+
+
+def test_every_range_and_profile_is_reached_by_some_deployment() -> None:
+    """What no command can ask for is not shipped: it would be checked by nobody."""
+    engines = ("vllm", "sglang", "trtllm", "llamacpp")
+    chosen, reached = set(), set()
+    for spec in all_gpus():
+        for engine in engines:
+            for version in (None, *(one.since for one in profile_file.profiles() if one.engine == engine)):
+                profile = profile_for(engine, version, maker_of(spec))
+                chosen.add(profile.name)
+                machine = with_profile(spec, profile)
+                for routed, timed in product((False, True), TIMED):
+                    reached.add(range_around(machine, routed, timed).kind)
+    assert {one.name for one in profile_file.profiles()} - chosen == {"serving"}  # what the others are like
+    assert set(spreads()) == reached

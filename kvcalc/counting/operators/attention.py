@@ -155,7 +155,7 @@ class _Parts:
         """The indexer scores every cached token, whole on every rank, to choose what attention reads."""
         per_token = indexer.head_dim * self.cache / ratio
         flops = 2 * indexer.heads * indexer.head_dim / ratio
-        yield self._decode("indexer", per_token, flops, self._reach(None))
+        yield replace(self._decode("indexer", per_token, flops, self._reach(None)), kind="indexer")
         yield self._prefill("prefill indexer", per_token, flops, 0, None)
 
     def _decode(self, name: str, bytes_per_token: float, flops_per_token: float, reach: Quantity) -> Operator:

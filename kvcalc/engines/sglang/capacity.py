@@ -30,6 +30,9 @@ from kvcalc.specs.model import (
 SLIDING_SHARE = Fraction(8, 10)  # swa_full_tokens_ratio: slots of a windowed layer for each slot of a full one
 STATE_SHARE = Fraction(9, 10)  # mamba_full_memory_ratio: state bytes for each byte of cache
 STATES_KEPT = 3  # slots that one running request may need while prefixes are cached
+# With the extra buffer of the overlap scheduler two more (MAMBA_CACHE_V2_ADDITIONAL_RATIO_OVERLAP). Which version made
+# it the default is not known, but runs of 0.5.15 with more clients than places decode for no more than it leaves.
+BUFFERED, BUFFERED_SINCE = 5, "0.5.15"
 SPARSE_PAGE = 64  # tokens; a page is one token elsewhere
 INDEX_COUNTED_SINCE = "0.5.4"  # before it, sparse attention's index was left out of the sums
 CONVOLUTION_BYTES = 2
@@ -140,7 +143,10 @@ def _state_bytes(model: ModelSpec, deployment: Deployment, stage: frozenset[int]
 
 def states_per_request(deployment: Deployment) -> int:
     """Slots that a running request may need."""
-    return 1 if deployment.enable_prefix_caching is False else STATES_KEPT
+    if deployment.enable_prefix_caching is False:
+        return 1
+    version = version_or(deployment.engine_version, constants("sglang")["newest"])
+    return BUFFERED if since(version, BUFFERED_SINCE) else STATES_KEPT
 
 
 def max_running_requests(held: Capacity, deployment: Deployment) -> int:

@@ -1,7 +1,8 @@
 """What GPUs tell each other: all-reduces, all-to-alls, sends between stages."""
 
-from kvcalc.counting.arrays import Quantity, least
+from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Operator
+from kvcalc.errors import KvcalcError
 from kvcalc.specs.kernels import AllReduceKernel
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.operators.smooth import Times
@@ -31,35 +32,27 @@ def ring_time(
 def collective_seconds(operator: Operator, machine: Machine) -> Times:
     """(latency, work) over the link that joins the ranks."""
     link = joining_link(machine.gpu, operator.ranks, machine.gpus_per_node)
-    fallback, *own = _all_reduce_rows(operator.ranks, link.name, machine)
+    row = _row(operator, link.name, machine)
     if operator.kind != "all_reduce":
         sent = operator.link_bytes * (operator.ranks - 1) / operator.ranks
-        return fallback.latency_s, sent / ((fallback.link_share or 1) * link.bandwidth_bytes_per_s)
-    best: Quantity = None
-    for row in (fallback, *own):
-        latency, work = ring_time(
-            operator.link_bytes,
-            operator.ranks,
-            link.bandwidth_bytes_per_s,
-            row.latency_s,
-            row.link_share or 1,
-            row.sqrt_s,
-        )
-        best = latency + work if best is None else least(best, latency + work)
-    first = min(row.latency_s for row in (fallback, *own))
-    return first, best - first
+        return row.latency_s, sent / ((row.link_share or 1) * link.bandwidth_bytes_per_s)
+    rate, share = link.bandwidth_bytes_per_s, row.link_share or 1
+    return ring_time(operator.link_bytes, operator.ranks, rate, row.latency_s, share, row.sqrt_s)
 
 
-def _all_reduce_rows(gpus: int, link: str, machine: Machine) -> tuple[AllReduceKernel, ...]:
-    """NCCL's row, and the engine's own if it has one, for the measured group size nearest to this one."""
-    rows = machine.kernels.all_reduce
-    libraries = ("pcie",) if link == "pcie" else ("nccl", machine.profile.library)
-    found = []
+def _row(operator: Operator, link: str, machine: Machine) -> AllReduceKernel:
+    """The engine's own row for all-reduces, which includes what it falls back to; NCCL's for the rest and the others.
+
+    Of several group sizes the nearest to this one.
+    """
+    own = (machine.profile.library,) if operator.kind == "all_reduce" else ()
+    libraries = ("pcie",) if link == "pcie" else (*own, "nccl")
+    rows = [row for row in machine.kernels.all_reduce if row.link_share is not None]
     for library in libraries:
-        mine = [row for row in rows if row.library == library and row.link_share is not None]
+        mine = [row for row in rows if row.library == library]
         if mine:
-            found.append(min(mine, key=lambda row: abs(row.gpus - gpus)))
-    return tuple(found)
+            return min(mine, key=lambda row: abs(row.gpus - operator.ranks))
+    raise KvcalcError(f"no all-reduce over {link} was measured", hint="add [[all_reduce]] to the kernels of the GPU")
 
 
 def host_seconds(operator: Operator, machine: Machine) -> Times:

@@ -15,7 +15,8 @@ from kvcalc.timing.peaks import arithmetic
 # wide or eight-bit activations, whichever is faster.
 EQUALS = {"fp8": ("fp8-block",), "fp8-block": ("fp8",), "fp8-channel": ("fp8", "fp8-block"), "mxfp4": ("mxfp4-a8",)}
 QUANTIZES = {"mxfp4-a8": "mxfp8"}  # kernels that take narrower activations than the weights' format says
-WEIGHT_ONLY_4 = "mxfp4"  # four-bit experts that are widened were measured in this format alone
+# Four-bit experts that are widened were measured as mxfp4 alone; where that kernel is slow, as any other's: int4.
+WEIGHT_ONLY_4 = ("mxfp4", "int4")
 
 
 def experts_seconds(operator: Operator, machine: Machine) -> Times:
@@ -34,7 +35,7 @@ def experts_seconds(operator: Operator, machine: Machine) -> Times:
         return 2 * latency, 2 * work
     dtype, _ = arithmetic(machine.gpu, operator.compute)
     usable = [row for row in machine.kernels.experts if row.chosen]
-    widened = (WEIGHT_ONLY_4,) if operator.bits <= 4 and dtype not in NARROW else ()
+    widened = WEIGHT_ONLY_4 if operator.bits <= 4 and dtype not in NARROW else ()
     equals = EQUALS.get(operator.format, ())
     names = (operator.format, *equals, *widened, dtype, ALIKE.get(dtype, dtype), ANY)
     rows = next((found for name in names if (found := [row for row in usable if row.dtype == name])), usable)

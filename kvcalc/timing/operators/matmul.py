@@ -7,6 +7,10 @@ from kvcalc.timing.operators.rows import ALIKE, ANY, NARROW, row_of
 from kvcalc.timing.operators.smooth import Times, smooth_maximum
 from kvcalc.timing.peaks import arithmetic
 
+# Where no kernel with one scale a tensor serves a step, the one with scales by block does: Blackwell's were measured
+# with a quantization of the inputs that engines fuse.
+SCALED = {"fp8": ("fp8-block",)}
+
 
 def matmul_time(
     bytes_moved: Quantity,
@@ -16,21 +20,26 @@ def matmul_time(
     latency: float,
     bandwidth_share: float,
     flops_share: float,
+    walk_s: Quantity = 0.0,
 ) -> Times:
     """A multiplication, or all experts of a layer: bytes at a share of the bandwidth against FLOPs at one of the peak.
+
+    `walk_s` is the walk along the inputs of a multiplication that runs alone; in a step engines split it.
 
     >>> latency, work = matmul_time(3.35e6, 0, 3.35e12, 989e12, 4e-6, 0.9, 0.8)
     >>> round((latency + work) * 1e6, 2)
     5.11
     """
-    return latency, smooth_maximum(bytes_moved / (bandwidth_share * bandwidth), flops / (flops_share * peak))
+    return latency, smooth_maximum(bytes_moved / (bandwidth_share * bandwidth), flops / (flops_share * peak), walk_s)
 
 
 def gemm_seconds(operator: Operator, machine: Machine) -> Times:
     """(latency, work) of one call; weights that are widened cost a share of the bandwidth."""
     dtype, peak = arithmetic(machine.gpu, operator.compute)
     quantized = (ANY,) if operator.bits <= 8 else ()
-    row = row_of(machine.kernels.gemm, operator.format, *quantized, dtype, ALIKE.get(dtype, dtype))
+    row = row_of(
+        machine.kernels.gemm, operator.format, *quantized, dtype, *SCALED.get(dtype, ()), ALIKE.get(dtype, dtype)
+    )
     share = row.bandwidth_share
     if operator.bits <= 8 and dtype not in NARROW:
         share *= machine.kernels.weight_only_share.get("4" if operator.bits <= 4 else "8", 1)

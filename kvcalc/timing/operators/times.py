@@ -16,6 +16,9 @@ def operator_time(operator: Operator, machine: Machine) -> Times:
         return gemm_seconds(operator, machine)
     if kind in ("attention", "state"):
         return decode_seconds(operator, machine)
+    if kind == "indexer":
+        latency, work = decode_seconds(operator, machine)
+        return latency + machine.kernels.index_s, work
     if kind == "latent_attention":
         return latent_seconds(operator, machine)
     if kind == "prefill_attention":

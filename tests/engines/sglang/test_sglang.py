@@ -76,11 +76,13 @@ def test_windows_get_eight_tenths_of_the_slots() -> None:
     assert 0.999 * 60 * GIB < held.used_bytes <= 60 * GIB
 
 
-def test_states_and_three_for_each_request() -> None:
-    held = capacity(QWEN3_5_27B, sglang(), 60 * GIB)
+def test_states_and_how_many_for_each_request() -> None:
+    held = capacity(QWEN3_5_27B, sglang(engine_version="0.5.10"), 60 * GIB)
     full, state = held.pools
     assert state.block_bytes * state.num_blocks == pytest.approx(60 * GIB * 0.9 / 1.9, rel=0.01)
     assert held.max_batch(1) == state.num_blocks // 3
+    buffered = capacity(QWEN3_5_27B, sglang(engine_version="0.5.15"), 60 * GIB)
+    assert buffered.max_batch(1) == buffered.pools[1].num_blocks // 5
     alone = capacity(QWEN3_5_27B, sglang(enable_prefix_caching=False), 60 * GIB)
     assert alone.max_batch(1) == alone.pools[1].num_blocks
     drafted = capacity(QWEN3_5_27B, sglang(num_speculative_tokens=3), 60 * GIB)
@@ -99,4 +101,4 @@ def test_requests_that_run_at_once() -> None:
     assert max_running_requests(held, sglang()) == 2048
     assert max_running_requests(held, sglang(max_num_seqs=64)) == 64
     hybrid = capacity(QWEN3_5_27B, sglang(), 30 * GIB)
-    assert max_running_requests(hybrid, sglang()) == hybrid.pools[1].num_blocks // 3
+    assert max_running_requests(hybrid, sglang()) == hybrid.pools[1].num_blocks // 5
