@@ -1,0 +1,101 @@
+"""How far simulated requests are from measured ones: with kvcalc's own step times, and with one constant.
+
+python benchmarks/accuracy_simulation.py --requests FILE... [--json]
+
+Each file is a run of an engine (as shared/requests): its model, GPU, flags, and when each request came, had its first
+token and its last. The engine's own clock counts: no time between client and engine is added.
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.question import ask
+from kvcalc.answers.simulate.calibrate import fitted
+from kvcalc.answers.simulate.figures import Latencies
+from kvcalc.answers.simulate.machine import simulated
+from kvcalc.answers.simulate.runs import run
+from kvcalc.answers.simulate.settings import SimulateSettings
+from kvcalc.errors import KvcalcError
+from kvcalc.simulator.traces.read import read_trace
+from kvcalc.simulator.traces.trace import Measured
+
+FLAGS = ("tensor_parallel_size", "data_parallel_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
+STATISTICS = {"mean": np.mean, **{f"p{p}": (lambda values, p=p: np.percentile(values, p)) for p in (50, 90, 99)}}
+
+
+def flags_of(case: dict[str, Any], device: str) -> dict[str, Any]:
+    """The flags that ask for the run."""
+    given = {name: str(case["flags"][name]) for name in FLAGS if case["flags"].get(name)}
+    if case["flags"].get("enable_expert_parallel"):
+        given["enable_expert_parallel"] = True
+    if case.get("gpu_memory_utilization"):
+        given["gpu_memory_utilization"] = str(case["gpu_memory_utilization"])
+    if case.get("enable_prefix_caching") is not None:
+        given["enable_prefix_caching"] = case["enable_prefix_caching"]
+    return given | {"gpu": device, "engine": case["engine"], "engine_version": case["engine_version"]}
+
+
+def errors(found: Latencies, measured: Measured) -> dict[str, float]:
+    """Relative errors of every statistic."""
+    simulated_s = {"ttft": found.ttft, "tpot": found.tpot[~np.isnan(found.tpot)], "e2e": found.e2e}
+    return {
+        f"{name}_{statistic}": float(of(values) / of(np.array(getattr(measured, f"{name}_s"))) - 1)
+        for name, values in simulated_s.items()
+        for statistic, of in STATISTICS.items()
+    }
+
+
+def judged(path: Path, models: dict[str, str]) -> dict[str, Any]:
+    """One run: own step times and one constant."""
+    case = json.loads(path.read_text(encoding="utf-8"))
+    trace = read_trace(str(path))
+    model = models.get(case["model"], case["model"])
+    deployed = Deployed(ask(model, flags_of(case, case["gpu"])))
+    asked = SimulateSettings(num_gpu_blocks=case.get("num_gpu_blocks"))
+    mean = (sum(trace.requests.prompt) + sum(trace.requests.output)) / len(trace.requests)
+    replica = replace(simulated(deployed, asked, mean), front_s=0.0)
+    assert trace.measured is not None, "the file has no measured times"
+    own = Latencies(run(replica, trace.requests), trace.requests)
+    factor, calibrated = fitted(replica, trace.requests, float(np.mean(trace.measured.tpot_s)))
+    return {
+        "id": path.stem,
+        "own": errors(own, trace.measured),
+        "calibrated": errors(calibrated, trace.measured),
+        "factor": factor,
+        "preemptions": calibrated.outcome.counts.preemptions,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", nargs="+", required=True, type=Path, help="runs, as in shared/requests")
+    parser.add_argument("--model", nargs=2, action="append", default=[], metavar=("ID", "MODEL"),
+                        help="what to ask kvcalc for, for a model id of the file")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    runs = []
+    for path in options.requests:
+        try:
+            runs.append(judged(path, dict(options.model)))
+        except KvcalcError as error:
+            runs.append({"id": path.stem, "own": None, "calibrated": None, "factor": None, "reason": error.message})
+    if options.json:
+        print(json.dumps({"runs": runs}, indent=1))
+        return
+    for one in runs:
+        print(one["id"], one.get("reason", ""))
+        for kind in ("own", "calibrated"):
+            for name in ("ttft", "tpot", "e2e"):
+                found = [f"{100 * one[kind][f'{name}_{s}']:+6.1f}" for s in STATISTICS] if one[kind] else []
+                print(f"  {kind:<11} {name:<5} {' '.join(found)}  % (mean, p50, p90, p99)")
+        print(f"  factor {one['factor']}")
+
+
+if __name__ == "__main__":
+    main()
