@@ -12,21 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import ask
-from kvcalc.answers.simulate.calibrate import fitted
+from kvcalc.answers.simulate.calibrate import STATISTICS, errors, fitted
 from kvcalc.answers.simulate.figures import Latencies
 from kvcalc.answers.simulate.machine import simulated
 from kvcalc.answers.simulate.runs import run
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.errors import KvcalcError
 from kvcalc.simulator.traces.read import read_trace
-from kvcalc.simulator.traces.trace import Measured
 
 FLAGS = ("tensor_parallel_size", "data_parallel_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
-STATISTICS = {"mean": np.mean, **{f"p{p}": (lambda values, p=p: np.percentile(values, p)) for p in (50, 90, 99)}}
 
 
 def flags_of(case: dict[str, Any], device: str) -> dict[str, Any]:
@@ -41,16 +37,6 @@ def flags_of(case: dict[str, Any], device: str) -> dict[str, Any]:
     return given | {"gpu": device, "engine": case["engine"], "engine_version": case["engine_version"]}
 
 
-def errors(found: Latencies, measured: Measured) -> dict[str, float]:
-    """Relative errors of every statistic."""
-    simulated_s = {"ttft": found.ttft, "tpot": found.tpot[~np.isnan(found.tpot)], "e2e": found.e2e}
-    return {
-        f"{name}_{statistic}": float(of(values) / of(np.array(getattr(measured, f"{name}_s"))) - 1)
-        for name, values in simulated_s.items()
-        for statistic, of in STATISTICS.items()
-    }
-
-
 def judged(path: Path, models: dict[str, str]) -> dict[str, Any]:
     """One run: own step times and one constant."""
     case = json.loads(path.read_text(encoding="utf-8"))
@@ -62,7 +48,7 @@ def judged(path: Path, models: dict[str, str]) -> dict[str, Any]:
     replica = replace(simulated(deployed, asked, mean), front_s=0.0)
     assert trace.measured is not None, "the file has no measured times"
     own = Latencies(run(replica, trace.requests), trace.requests)
-    factor, calibrated = fitted(replica, trace.requests, float(np.mean(trace.measured.tpot_s)))
+    factor, calibrated = fitted(replica, trace.requests, sum(trace.measured.tpot_s) / len(trace.measured.tpot_s))
     return {
         "id": path.stem,
         "own": errors(own, trace.measured),

@@ -28,6 +28,8 @@ TRAFFIC = (
     _flag("Requests", "shared_prefix", "--shared-prefix", "TOKENS", "A system prompt before every prompt."),
     _flag("Requests", "prefix_groups", "--prefix-groups", "N", "Different system prompts. Default 1."),
     _flag("Requests", "turns", "--turns", "N", "Turns of a session, each with all that was said before."),
+    _flag("Requests", "trace", "--trace", "FILE", "Azure, Mooncake, BurstGPT, LLMServingSim, a log, bench results."),
+    _flag("Requests", "time_scale", "--time-scale", "X", "Times between a trace's arrivals, multiplied."),
     _flag("Requests", "seed", "--seed", "N", "Of everything random. Default 0."),
 )
 SLO = (
@@ -37,11 +39,14 @@ SLO = (
     _flag("Targets", "percentile", "--percentile", "P", "At which targets are judged. Default 99."),
 )
 SCHEDULER = (
+    _flag("Scheduler", "scheduler", "--scheduler", "NAME", "continuous (default, as the engine's) or static."),
+    _flag("Scheduler", "reservation", "--reservation", "NAME", "Cache in one piece: max, pow2 or oracle."),
     _flag("Scheduler", "async_scheduling", "--async-scheduling/--no-async-scheduling", None,
           "Plan a step ahead of the results. Default: as the engine.", "switch"),
     _flag("Scheduler", "num_gpu_blocks", "--num-gpu-blocks-override", "N", "Blocks of the cache, as vLLM counts them."),
     _flag("Scheduler", "watermark", "--watermark", "SHARE", "Of the blocks, kept free when admitting."),
     _flag("Scheduler", "prefill_schedule_interval", "--prefill-schedule-interval", "N", "Prompts in every N-th step."),
+    _flag("Scheduler", "calibrate_from", "--calibrate-from", "FILE", "Measured requests: one factor for all steps."),
     _flag("Scheduler", "step_time_s", "--step-time", "TIME", "Every step takes this long: count steps with 1s."),
 )  # fmt: skip
 OWN = (*TRAFFIC, *(flag for flag in SLO if flag.field in ("e2e_s", "percentile")), *SCHEDULER)

@@ -39,6 +39,32 @@ class Target(Frozen):
     met_share: Value  # of requests
 
 
+class Waste(Frozen):
+    """Shares of the cache while somebody waits: what holds tokens, and what does not (Kwon et al. 2023, section 3)."""
+
+    tokens: float
+    reserved: float  # for tokens that will come
+    internal: float  # for tokens that will never come
+    external: float  # free, but of no use to who waits
+
+
+class Calibration(Frozen):
+    """What measured requests of this deployment say of the step times, and the answer with that."""
+
+    file: str
+    requests: int
+    factor: float  # of all step times, from the mean TPOT
+    measured_tpot_s: float
+    simulated_tpot_s: float  # with kvcalc's own step times
+    error_before: dict[str, float]  # relative, of the measured requests: ttft_mean, tpot_p99 ...
+    error_after: dict[str, float]
+    ttft_s: Percentiles  # of this workload, with the factor
+    tpot_s: Percentiles
+    e2e_s: Percentiles
+    goodput_requests_per_s: float
+    output_tokens_per_s: float
+
+
 class SimulateResult(Frozen):
     """Times in seconds as a client sees them; rates of the whole deployment."""
 
@@ -67,6 +93,7 @@ class SimulateResult(Frozen):
     targets: tuple[Target, ...]
     slot_use: Value
     block_use: Value
+    waste: Waste | None  # None: nobody waits
     block_fill: Value  # tokens in the blocks that are held
     budget_use: Value
     busy_share: Value
@@ -84,7 +111,7 @@ class SimulateResult(Frozen):
     num_blocks: int
     block_size: int
     timeline: tuple[Moment, ...]
-    calibration: None = None
+    calibration: Calibration | None = None
 
 
 class SimulateReport(Report):

@@ -19,32 +19,35 @@ class Arrivals:
         self._at = 0  # of the order: sent by time, or by the next client that is free
         self._dynamic: list[tuple[float, int]] = []
         self._followers: dict[int, list[int]] = {}
+        self._known_s = self.next_s = NEVER
         if requests.after is not None:
             self._order = [i for i in self._order if requests.after[i] < 0]
             for i in range(len(requests)):
                 if requests.after[i] >= 0:
                     self._followers.setdefault(requests.after[i], []).append(i)
+        self._timed, self._count = requests.clients is None, len(self._order)
+        self._look_ahead()
         if requests.clients is not None:
             for _ in range(min(requests.clients, len(self._order))):
                 self._send_next(0.0)
 
-    def next_s(self) -> float:
-        """When the next request reaches the engine; infinity: none that is known yet."""
+    def _look_ahead(self) -> None:
+        """Set when the next request reaches the engine; infinity: none that is known yet."""
         known = NEVER
-        if self.requests.clients is None and self._at < len(self._order):
+        if self._timed and self._at < self._count:
             known = self.requests.arrival_s[self._order[self._at]] + self.front_s
-        return min(known, self._dynamic[0][0]) if self._dynamic else known
+        self._known_s = known
+        self.next_s = min(known, self._dynamic[0][0]) if self._dynamic else known
 
     def pop(self) -> int:
         """The next request."""
-        known = NEVER
-        if self.requests.clients is None and self._at < len(self._order):
-            known = self.requests.arrival_s[self._order[self._at]] + self.front_s
-        if self._dynamic and self._dynamic[0][0] < known:
-            return heappop(self._dynamic)[1]
-        request = self._order[self._at]
-        self._at += 1
-        self.seen.sent_s[request] = self.requests.arrival_s[request]
+        if self._dynamic and self._dynamic[0][0] < self._known_s:
+            request = heappop(self._dynamic)[1]
+        else:
+            request = self._order[self._at]
+            self._at += 1
+            self.seen.sent_s[request] = self.requests.arrival_s[request]
+        self._look_ahead()
         return request
 
     def answered(self, request: int, end_s: float) -> None:
@@ -59,10 +62,11 @@ class Arrivals:
             self._send(follower, end_s + pause)
 
     def _send_next(self, sent_s: float) -> None:
-        if self._at < len(self._order):
+        if self._at < self._count:
             self._send(self._order[self._at], sent_s)
             self._at += 1
 
     def _send(self, request: int, sent_s: float) -> None:
         self.seen.sent_s[request] = sent_s
         heappush(self._dynamic, (sent_s + self.front_s, request))
+        self.next_s = min(self._known_s, self._dynamic[0][0])

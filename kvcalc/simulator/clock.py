@@ -9,7 +9,7 @@ from math import ceil, sqrt
 
 from kvcalc.errors import KvcalcError
 from kvcalc.simulator.arrivals import NEVER, Arrivals
-from kvcalc.simulator.state import Observer, Scheduler, Work
+from kvcalc.simulator.state import Observer, Scheduler
 
 
 class Clock:
@@ -23,7 +23,6 @@ class Clock:
         self.planned_s = 0.0  # when the last step was planned
         self.before_s = 0.0  # end of the step before the last one
         self.end_s = 0.0  # end of the last one
-        self.busy_s = 0.0
 
     def run(self, until_s: float = NEVER) -> None:
         """All steps that are planned before a time: by default all."""
@@ -32,47 +31,62 @@ class Clock:
 
     def next_s(self) -> float:
         """When the next step is planned; infinity: there is nothing to plan for."""
-        now = max(self.planned_s, self.before_s if self.lag else self.end_s)
+        now = self.before_s if self.lag else self.end_s
+        if self.planned_s > now:
+            now = self.planned_s
         scheduler = self.scheduler
-        if scheduler.waiting or scheduler.running or now < self.end_s:
+        if scheduler.running or scheduler.waiting or now < self.end_s:
             return now
-        return max(now, self.arrivals.next_s())
+        return max(now, self.arrivals.next_s)
 
     def _one(self, now: float, until_s: float) -> None:
         scheduler, arrivals = self.scheduler, self.arrivals
         self.planned_s = now
         scheduler.settle(self.step - 1 if now >= self.end_s else self.step - 1 - self.lag)
-        while arrivals.next_s() <= now:
+        while arrivals.next_s <= now:
             scheduler.waiting.append(arrivals.pop())
-        work = scheduler.plan(self.step)
-        if work.steps:
-            self._pass(work, max(now, self.end_s), until_s)
+        steps = scheduler.plan(self.step)
+        if steps:
+            self._pass(steps, now if now > self.end_s else self.end_s, until_s)
         elif now < self.end_s:
             self.before_s = self.planned_s = self.end_s  # results are awaited, then the same step is planned again
-        elif scheduler.waiting and arrivals.next_s() == NEVER:
-            raise KvcalcError("a request can never run: it needs more blocks than there are", hint="lower its length")
         elif scheduler.waiting:
-            self.planned_s = self.end_s = self.before_s = arrivals.next_s()
+            self._await_arrival()
 
-    def _pass(self, work: Work, start: float, until_s: float) -> None:
-        steps = work.steps if self.jumps else 1
-        cost, growth, _ = work.line
+    def _await_arrival(self) -> None:
+        """Nothing that waits can run: only what arrives could change that."""
+        if self.arrivals.next_s == NEVER:
+            raise KvcalcError("a request can never run: it needs more blocks than there are", hint="lower its length")
+        self.planned_s = self.end_s = self.before_s = self.arrivals.next_s
+
+    def _pass(self, steps: int, start: float, until_s: float) -> None:
+        cost, growth, _ = self.scheduler.line
         if steps > 1:
-            next_s = self.arrivals.next_s() if work.open_to_arrivals else NEVER
-            if (bound := min(next_s, until_s)) < NEVER:
-                steps = min(steps, self._steps_before(bound, start, cost, growth))
-        end = start + steps * cost + growth * (steps * (steps - 1) / 2)
+            steps = self._bounded(steps, start, until_s)
         if steps > 1:
             less = steps - 1
             self.before_s = start + less * cost + growth * (less * (less - 1) / 2)
+            end = start + steps * cost + growth * (steps * less / 2)
         else:
             self.before_s = self.end_s
+            end = start + cost
         self.end_s = end
-        self.busy_s += end - start
-        self.observer.passed(self.scheduler, work, steps, start, end)
+        self.observer.passed(self.scheduler, steps, start, end)
         for request in self.scheduler.passed(self.step, steps, end):
             self.arrivals.answered(request, end)
         self.step += steps
+
+    def _bounded(self, steps: int, start: float, until_s: float) -> int:
+        """Equal steps until one sees an arrival, or is planned after a time that was set."""
+        if not self.jumps:
+            return 1
+        bound = min(self.arrivals.next_s, until_s) if self.scheduler.open else until_s
+        if bound == NEVER:
+            return steps
+        cost, growth, _ = self.scheduler.line
+        if start + (steps - 1) * (cost + growth * (steps / 2)) < bound:
+            return steps  # all end before it
+        return min(steps, self._steps_before(bound, start, cost, growth))
 
     def _steps_before(self, arrival: float, start: float, cost: float, growth: float) -> int:
         """Steps until one is planned at or after an arrival."""

@@ -35,6 +35,8 @@ class Decoding:
         heappush(self._ends, end << _SHIFT | request)
         self.count += 1
         self.cached += tokens
+        if not self.windows:
+            return
         for index, window in enumerate(self.windows):
             self.inside[index] += min(tokens, window)
             if tokens < window:
@@ -61,11 +63,16 @@ class Decoding:
             heappop(ends)  # it was stopped before
         return ends[0] >> _SHIFT if ends else ENDLESS
 
-    def pop_ended(self, step: int) -> int | None:
-        """A request whose last token this step gave; None: no more."""
-        if self.next_end() != step:
-            return None
-        return heappop(self._ends) & _MASK
+    def ended(self, step: int) -> list[int]:
+        """Requests that had their last token in the step before this one: they decode no longer."""
+        found: list[int] = []
+        ends, end, last = self._ends, self.end, step - 1
+        while ends and ends[0] >> _SHIFT <= last:
+            request = heappop(ends) & _MASK
+            if end.get(request) == last:
+                self.leave(request, step)
+                found.append(request)
+        return found
 
     def next_crossing(self) -> int:
         """The step before which the next sequence fills a window."""

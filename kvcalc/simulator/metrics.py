@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import NamedTuple
 
-from kvcalc.simulator.state import Scheduler, Work
+from kvcalc.simulator.state import Scheduler
 
 BINS_PER_UNIT = 200  # of the natural logarithm: a bin is 0.5 % wide
 SAMPLES = 1024  # kept of a timeline: when there are twice as many, every other one goes
@@ -33,35 +33,60 @@ class Use:
     queued_s: float = 0.0  # time in which somebody waited, while requests arrive
     queued_at_end: bool = False  # when the last one arrives
     last_arrival_s: float = float("inf")
+    counts_newest: bool = False  # a token takes its place when it is generated, as the lessons count; steps are single
     steps: int = 0
     tokens: int = 0  # computed: budget in use
+    crowded_s: float = 0.0  # the same while somebody waits, in tokens
+    crowded_filled_s: float = 0.0
+    crowded_held_s: float = 0.0
+    crowded_promised_s: float = 0.0
     gaps: dict[int, int] = field(default_factory=dict)
+    most_held: float = 0  # blocks
     samples: list[Sample] = field(default_factory=list)
     _every_s: float = 0.0
     _next_s: float = 0.0
 
-    def passed(self, scheduler: Scheduler, work: Work, steps: int, start_s: float, end_s: float) -> None:
+    def passed(self, scheduler: Scheduler, steps: int, start_s: float, end_s: float) -> None:
         """So many equal steps ran."""
         seconds = end_s - start_s
-        pool, count = scheduler.pool, work.decoding
+        pool, decoding = scheduler.pool, scheduler.decoding
+        count, chunks = decoding.count, scheduler.chunks
         self.busy_s += seconds
-        self.slots_s += scheduler.running * seconds
-        self.held_s += (pool.blocks - pool.free) * seconds
-        self.filled_s += (scheduler.decoding.cached + count * (steps - 1) / 2) * seconds
+        self.slots_s += (count + len(chunks)) * seconds
+        held = pool.blocks - pool.free + count * (steps - 1) / (2 * pool.block_size)  # what a jump takes on its way
+        if self.counts_newest and scheduler.promised() is None:
+            held += decoding.needed(self.steps + 1)
+            held += sum(scheduler.known_tokens(one) % pool.block_size == 0 for one in scheduler.completed)
+        self.held_s += held * seconds
+        self.most_held = max(self.most_held, held)
+        # tokens of the running requests, the ones that these steps give among them
+        filled = decoding.cached + count * (2 + (steps - 1) / 2)
         if scheduler.waiting and start_s < self.last_arrival_s:
             self.queued_s += seconds
             self.queued_at_end = end_s >= self.last_arrival_s
         self.steps += steps
         self.tokens += count * steps
-        for start, tokens in work.chunks:
+        for start, tokens in chunks:
             self.tokens += tokens
-            self.filled_s += (start + tokens) * seconds
+            filled += start + tokens
+        filled += len(scheduler.completed)
+        self.filled_s += filled * seconds
+        if scheduler.waiting:
+            self._crowded(scheduler, held, filled, seconds)
         if count:
             place = int(log(seconds / steps) * BINS_PER_UNIT)
             gaps = self.gaps
             gaps[place] = gaps.get(place, 0) + count * steps
         if start_s >= self._next_s:
             self._sample(scheduler, start_s)
+
+    def _crowded(self, scheduler: Scheduler, held: float, filled: float, seconds: float) -> None:
+        """Where memory goes while somebody waits for it."""
+        promised = scheduler.promised()
+        self.crowded_s += seconds
+        self.crowded_filled_s += filled * seconds
+        self.crowded_held_s += held * scheduler.pool.block_size * seconds
+        self.crowded_promised_s += (filled if promised is None else promised) * seconds
 
     def _sample(self, scheduler: Scheduler, now: float) -> None:
         pool = scheduler.pool

@@ -7,11 +7,8 @@ from typing import Protocol
 from kvcalc.simulator.blocks import Pool
 from kvcalc.simulator.decoding import Decoding
 from kvcalc.simulator.prefix_cache import PrefixPool
-from kvcalc.simulator.requests import Requests, Times
 from kvcalc.simulator.settings import Settings
-from kvcalc.simulator.step_times import Chunk, Line, StepTimes
-
-NO_TIME = Line(0.0, 0.0)
+from kvcalc.simulator.step_times import Chunk, Line
 
 
 @dataclass(slots=True)
@@ -21,27 +18,14 @@ class Counts:
     steps: int = 0
     preemptions: int = 0
     recomputed: int = 0  # tokens that had been in the cache
-    scheduled: int = 0  # tokens of all steps: budget in use
-    slots: int = 0  # requests of all steps
     swapped_blocks: int = 0  # both ways
-
-
-@dataclass(slots=True)
-class Work:
-    """The next step: a line of seconds for `steps` equal ones, or one with chunks of prompts."""
-
-    line: Line = NO_TIME
-    steps: int = 0  # 0: there is nothing to do
-    chunks: tuple[Chunk, ...] = ()
-    open_to_arrivals: bool = False  # one could be admitted: no step may pass it by
-    decoding: int = 0
 
 
 class Observer(Protocol):
     """Who wants to know of every step: latencies, use, timelines."""
 
-    def passed(self, scheduler: "Scheduler", work: Work, steps: int, start_s: float, end_s: float) -> None:
-        """So many equal steps ran."""
+    def passed(self, scheduler: "Scheduler", steps: int, start_s: float, end_s: float) -> None:
+        """So many equal steps ran; the scheduler is still as it planned the first."""
         ...
 
 
@@ -54,14 +38,27 @@ class Scheduler(Protocol):
     counts: Counts
     pool: "Pool | PrefixPool"
     settings: Settings
-    gaps: list[float]
+    gaps: list[float]  # between two tokens of a request that was stopped meanwhile
+    # Of the planned step
+    line: Line
+    chunks: list[Chunk]
+    completed: list[int]  # prompts that it completes
+    open: bool  # a request that arrives might be admitted: no step may pass it by
+
+    def promised(self) -> int | None:
+        """Tokens that the running requests will have, where room for them is kept; None: blocks come on demand."""
+        ...
+
+    def known_tokens(self, request: int) -> int:
+        """Of a request whose prompt is in work: the prompt, and what it had generated before it was stopped."""
+        ...
 
     def settle(self, done: int) -> None:
         """Results of all steps up to `done` are known: their ended requests give slots and blocks back."""
         ...
 
-    def plan(self, step: int) -> Work:
-        """The next step."""
+    def plan(self, step: int) -> int:
+        """The next step; how many equal ones there are. 0: there is nothing to do."""
         ...
 
     def passed(self, step: int, steps: int, end_s: float) -> list[int]:
@@ -74,6 +71,3 @@ def pool_of(settings: Settings, paths: object = (), sizes: object = ()) -> Pool 
     if settings.prefix_caching:
         return PrefixPool(settings.num_blocks, settings.block_size, paths, sizes, settings.dropped_tokens)  # type: ignore[arg-type]
     return Pool(settings.num_blocks, settings.block_size)
-
-
-__all__ = ["Counts", "Observer", "Requests", "Scheduler", "StepTimes", "Times", "Work", "pool_of"]

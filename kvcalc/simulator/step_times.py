@@ -8,16 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+# A step's seconds, what each equal step after it adds to them, and for how many steps that holds
+Line = tuple[float, float, int]
 Chunk = tuple[int, int]  # tokens of one prompt cached before a step, and computed in it
 ENDLESS = 1 << 60
-
-
-class Line(NamedTuple):
-    """A step's seconds, what each equal step after it adds to them, and for how many steps that holds."""
-
-    cost_s: float
-    growth_s: float
-    steps: int = ENDLESS
 
 
 class Reach(NamedTuple):
@@ -85,7 +79,7 @@ class TabledTimes:
             for table, tokens, grow in zip(self.window_slopes, inside, growing, strict=True):
                 cost += table[sequences] * tokens
                 growth += table[sequences] * grow
-        return Line(self.factor * cost, self.factor * growth)
+        return self.factor * cost, self.factor * growth, ENDLESS
 
     def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
         if not sequences:
@@ -109,7 +103,7 @@ class ConstantTimes:
     windows: tuple[int, ...] = ()
 
     def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
-        return Line(self.step_s, 0.0)
+        return self.step_s, 0.0, ENDLESS
 
     def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
         return self.step_s
@@ -137,7 +131,7 @@ class RooflineTimes:
             memory, compute, more, work = compute, memory, work, more
         # the other line takes over where it grows faster
         until = ENDLESS if work <= more else int((memory - compute) / (work - more)) + 1
-        return Line(memory, more, max(1, until))
+        return memory, more, max(1, until)
 
     def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
         compute = self._compute(sequences, cached)

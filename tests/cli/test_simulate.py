@@ -1,6 +1,7 @@
 """`kvcalc simulate` from the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,60 @@ def test_bad_input(cli: Cli, flags: str, said: str) -> None:
     assert ran.code == 2
     assert said in ran.err
     assert "hint:" in ran.err
+
+
+def test_static_batches_of_the_lesson(cli: Cli) -> None:
+    found = answer(cli, f"{LESSON} --osl 1-32 --requests 200 --max-num-seqs 8 --scheduler static")
+    assert found["steps"] == 737
+    assert found["slot_use"] == pytest.approx(0.595, abs=5e-4)
+    assert found["e2e_s"]["mean"] == pytest.approx(364.865, abs=5e-4)
+    found = answer(cli, f"{LESSON} --osl 1-256 --requests 1000 --max-num-seqs 32 --scheduler static")
+    assert found["steps"] == 8022
+    assert found["slot_use"] == pytest.approx(0.517, abs=5e-4)
+
+
+def pool(tmp_path: Path) -> str:
+    """Request i comes at step 12 i, with 40 + 5 i tokens, and gives 100 + 5 i; 96 blocks, at most 384 tokens each."""
+    path = tmp_path / "pool.jsonl"
+    rows = ({"arrival_s": 12 * i, "input_tokens": 40 + 5 * i, "output_tokens": 100 + 5 * i} for i in range(8))
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    flags = "--engine ideal --step-time 1s --block-size 16 --num-gpu-blocks-override 96 --max-model-len 384"
+    return f"simulate llama-3-8b --gpu h100-sxm {flags} --trace {path}"
+
+
+def test_reserved_cache_of_the_lesson(cli: Cli, tmp_path: Path) -> None:
+    found = answer(cli, pool(tmp_path) + " --reservation max")
+    assert found["block_fill"] == pytest.approx(0.308, abs=5e-4)
+    assert max(moment["running"] for moment in found["timeline"]) == 4
+    assert found["duration_s"] == 151 + 135  # the last of 0 12 24 36 100 117 134 151 starts at 151
+
+
+def test_paged_cache_of_the_lesson(cli: Cli, tmp_path: Path) -> None:
+    found = answer(cli, pool(tmp_path))
+    assert found["block_fill"] == pytest.approx(0.941, abs=5e-4)
+    assert max(moment["running"] for moment in found["timeline"]) == 8
+    assert max(moment["blocks"] for moment in found["timeline"]) == 61
+    assert found["ttft_s"]["max"] == 1  # each is run on arrival
+
+
+@pytest.mark.parametrize("reservation, share", [("max", 0.204), ("pow2", 0.268), ("oracle", 0.382), ("none", 0.963)])
+def test_use_of_memory_in_the_vllm_paper(cli: Cli, reservation: str, share: float) -> None:
+    """Kwon et al. 2023, figure 2: OPT-13B, 15,728 slots; its lengths are not published, only their means."""
+    flags = "--engine ideal --step-time 1s --arrivals at-once --requests 600 --isl 161 --isl-sigma 0.9 --osl 338"
+    cache = "--osl-sigma 1.0 --max-model-len 2048 --block-size 16 --num-gpu-blocks-override 983"
+    line = f"simulate llama-2-13b --gpu a100-sxm-40gb {flags} {cache} --reservation {reservation}"
+    found = answer(cli, line)
+    assert found["waste"]["tokens"] == pytest.approx(share, abs=0.03)
+    assert sum(found["waste"].values()) == pytest.approx(1)
+    if reservation == "max":
+        assert max(moment["running"] for moment in found["timeline"]) == 15_728 // 2048
+
+
+def test_refused_and_unordered_rows_are_counted(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arrival_s,input_tokens,output_tokens\n3,10,5\n1,10,0\n2,900000,5\n2.5,20,5\n")
+    ran = cli(f"simulate llama-3-8b --gpu h100-sxm --trace {path} --json")
+    found = json.loads(ran.out)["result"]
+    assert (found["requests"], found["refused"], found["unordered"]) == (4, 2, 1)
+    assert "2 of 4 requests are refused" in ran.err
+    assert "1 rows of the trace came before an earlier one" in ran.err

@@ -194,7 +194,7 @@ def simulate(settings, requests, times):
         if chunks:
             cost = times.mixed(len(decodes), cached, inside, chunks)
         else:
-            cost = times.decode(len(decodes), cached, inside, [0] * len(inside)).cost_s
+            cost = times.decode(len(decodes), cached, inside, [0] * len(inside))[0]
         end = max(now, ends[-1]) + cost
         ended = []
         for s, have, tokens in plan:

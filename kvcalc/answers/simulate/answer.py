@@ -14,7 +14,8 @@ from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
 from kvcalc.answers.verdict import verdict
 from kvcalc.results.data import data_of
-from kvcalc.results.simulate import Moment, SimulateReport, SimulateResult, Target, Value
+from kvcalc.results.simulate import Calibration, Moment, SimulateReport, SimulateResult, Target, Waste
+from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.traffic import rate_of
 from kvcalc.specs.base import Assumption
 
@@ -70,10 +71,11 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
         tpot_s=percentiles(runs, "tpot"),
         itl_s=gaps(runs),
         e2e_s=percentiles(runs, "e2e"),
-        goodput_requests_per_s=_goodput(deployed, settings, runs),
+        goodput_requests_per_s=spread(runs, lambda one: _good_rate(deployed, settings, one)),
         targets=_targets(deployed, settings, runs),
         slot_use=spread(runs, lambda one: one.outcome.use.slots_s / (slots * one.span_s)),
         block_use=spread(runs, lambda one: one.outcome.use.held_s / (blocks * one.span_s)),
+        waste=_waste(runs[0]),
         block_fill=spread(runs, _fill),
         budget_use=spread(runs, _budget),
         busy_share=spread(runs, lambda one: one.outcome.use.busy_s / one.span_s),
@@ -91,12 +93,26 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
         num_blocks=blocks,
         block_size=replica.settings.block_size,
         timeline=_timeline(runs[0]),
+        calibration=_calibration(deployed, settings, replica, requests),
     )
 
 
 def _fill(one: Latencies) -> float | None:
     use, size = one.outcome.use, one.outcome.settings.block_size
     return use.filled_s / (use.held_s * size) if use.held_s else None
+
+
+def _waste(one: Latencies) -> Waste | None:
+    use, settings = one.outcome.use, one.outcome.settings
+    whole = use.crowded_s * settings.num_blocks * settings.block_size
+    if not whole:
+        return None
+    return Waste(
+        tokens=use.crowded_filled_s / whole,
+        reserved=(use.crowded_promised_s - use.crowded_filled_s) / whole,
+        internal=(use.crowded_held_s - use.crowded_promised_s) / whole,
+        external=1 - use.crowded_held_s / whole,
+    )
 
 
 def _budget(one: Latencies) -> float:
@@ -108,11 +124,19 @@ def _hit_rate(one: Latencies) -> float | None:
     return one.outcome.hit / one.outcome.queried if one.outcome.queried else None
 
 
-def _goodput(deployed: Deployed, settings: SimulateSettings, runs: list[Latencies]) -> Value:
+def _calibration(
+    deployed: Deployed, settings: SimulateSettings, replica: Simulated, requests: Requests
+) -> Calibration | None:
+    if settings.calibrate_from is None:
+        return None
+    from kvcalc.answers.simulate.calibrate import calibration
+
+    return calibration(settings.calibrate_from, replica, requests, lambda one: _good_rate(deployed, settings, one))
+
+
+def _good_rate(deployed: Deployed, settings: SimulateSettings, one: Latencies) -> float:
     asked = deployed.question.workload
-    return spread(
-        runs, lambda one: float(meets(one, asked.ttft_s, asked.tpot_s, settings.e2e_s).sum()) / one.span_s
-    )  # fmt: skip
+    return float(meets(one, asked.ttft_s, asked.tpot_s, settings.e2e_s).sum()) / one.span_s
 
 
 def _targets(deployed: Deployed, settings: SimulateSettings, runs: list[Latencies]) -> tuple[Target, ...]:

@@ -1,14 +1,17 @@
 """From what the user typed to a simulation."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.answer import simulate
 from kvcalc.answers.simulate.settings import SimulateSettings, length_of
-from kvcalc.answers.simulate.workload import Workload, from_traffic, made
+from kvcalc.answers.simulate.workload import Workload, accepted, first_of, from_traffic, made
+from kvcalc.errors import KvcalcError
 from kvcalc.results.simulate import SimulateReport
-from kvcalc.specs.checked import checked
+from kvcalc.simulator.traces.read import read_trace
+from kvcalc.specs.checked import checked, flag_of
 
 
 def simulate_from(
@@ -33,6 +36,31 @@ def simulate_from(
 def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping[str, Any]) -> Workload:
     """The requests that are asked for."""
     limit = question.deployment.max_model_len or question.model.max_context
+    if settings.trace is not None:
+        return _of_trace(settings, lengths, question.workload.concurrency, limit)
     prompt = length_of(lengths.get("input_len"), settings.isl_sigma, "--isl")
     output = length_of(lengths.get("output_len"), settings.osl_sigma, "--osl")
     return from_traffic(made(settings, prompt, output, question.workload.concurrency), limit)
+
+
+MADE = ("request_rate", "arrivals", "burstiness", "ramp", "isl_sigma", "osl_sigma", "shared_prefix", "prefix_groups",
+        "turns", "seed")  # fmt: skip
+
+
+def _of_trace(
+    settings: SimulateSettings, lengths: Mapping[str, Any], clients: int | None, limit: int | None
+) -> Workload:
+    """The trace's requests, the first `--requests` of them; with clients, they are sent as answers come back."""
+    given = [name for name in MADE if getattr(settings, name) != getattr(SimulateSettings(), name)] + list(lengths)
+    if given:
+        raise KvcalcError(
+            f"{flag_of(given[0])} makes traffic, and --trace has its own", hint="leave one of the two out"
+        )
+    assert settings.trace is not None
+    trace = read_trace(settings.trace, settings.time_scale)
+    requests = trace.requests
+    if settings.requests is not None:
+        requests = first_of(requests, settings.requests)
+    if clients is not None:
+        requests = replace(requests, clients=clients, think_s=settings.think_s)
+    return accepted(requests, limit, trace.unordered, trace.format)

@@ -1,9 +1,10 @@
 """Step times and scheduler settings of a deployment: everything is asked of `Deployed` and its timer."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.simulate.settings import SimulateSettings
+from kvcalc.answers.simulate.settings import Reserving, Scheduling, SimulateSettings
 from kvcalc.counting.work import Step
 from kvcalc.engines.capacity import Capacity
 from kvcalc.errors import KvcalcError
@@ -17,6 +18,8 @@ from kvcalc.timing.passes import Pass
 Times = TabledTimes | ConstantTimes | RooflineTimes
 MOST_SEQS = 1024  # where neither flag nor engine limits them
 NO_END = 1 << 20  # tokens of a block of a cache that does not grow
+FAR_BLOCKS = 1 << 16  # beyond every window
+LESSONS_BLOCK = 16  # tokens, where the engine has no blocks
 TYPICAL_BATCH, TYPICAL_CONTEXT = 32, 1024  # where the width of the range is asked for
 
 
@@ -30,6 +33,9 @@ class Simulated:
     high: float = 1.0
     front_s: float = 0.0  # between a client and the engine
     assumptions: tuple[Assumption, ...] = ()
+    scheduler: Scheduling = "continuous"
+    reservation: Reserving = "none"
+    longest: int | None = None  # tokens that are reserved, where it is the maximum
 
     @property
     def ranged(self) -> bool:
@@ -45,10 +51,15 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
         mean_tokens: of a request, prompt and answer; where states and windows are charged.
     """
     settings, assumptions = _settings(deployed, asked, mean_tokens)
+    policy: dict[str, Any] = {
+        "scheduler": asked.scheduler,
+        "reservation": asked.reservation,
+        "longest": deployed.deployment.max_model_len,
+    }
     if asked.step_time_s is not None:
-        return Simulated(settings, ConstantTimes(asked.step_time_s), assumptions=assumptions)
+        return Simulated(settings, ConstantTimes(asked.step_time_s), assumptions=assumptions, **policy)
     if not deployed.engine.TIMED:
-        return Simulated(settings, roofline_of(deployed), assumptions=assumptions)
+        return Simulated(settings, roofline_of(deployed), assumptions=assumptions, **policy)
     table = tabled(
         lambda step: Pass(deployed.replica, step).time_s,
         settings.max_num_seqs,
@@ -65,6 +76,7 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
         high=point.high / point.value,
         front_s=deployed.front_end_s,
         assumptions=assumptions,
+        **policy,
     )
 
 
@@ -147,19 +159,24 @@ def _pool(
 ) -> tuple[int, int, int, tuple[Assumption, ...]]:
     """Blocks, their tokens, and blocks that every sequence holds whatever its length.
 
-    Groups of layers that grow alike take a block each at the same token: one row of the pool. What does not grow for
-    ever, states and full windows, is held by each sequence from its start.
+    A block here is what a sequence takes for its next `block_size` tokens, in all layers that grow for ever. The rest
+    of what it takes, states and full windows, it holds from its start.
     """
     if held is None or not held.pools:
-        return asked.num_gpu_blocks or MOST_SEQS**2, block_size or 16, 0, ()
+        return asked.num_gpu_blocks or MOST_SEQS**2, block_size or LESSONS_BLOCK, 0, ()
     pool, length = held.pools[0], max(1, int(mean_tokens))
-    growing = [group for group in pool.groups if group.block_size and group.most_tokens is None]
-    size = min((group.block_size or 1 for group in growing), default=NO_END)
-    each = sum(group.weight * size // (group.block_size or size) for group in growing) or 1
-    usable = max(0, (asked.num_gpu_blocks or pool.num_blocks) - pool.unusable_blocks)
-    beside = pool.blocks(length) - sum(group.blocks(length) for group in growing)
-    if not beside:
-        return usable // each, size, 0, ()
-    why = f"pool blocks of states and windows in a sequence of {length:,} tokens: held from its start"
-    noted = (Assumption(name="blocks that do not grow", value=beside, why=why),)
-    return usable // each, size, -(-beside // each), noted
+    size = held.block_size or block_size or LESSONS_BLOCK
+    far = size * FAR_BLOCKS
+    each = (pool.blocks(2 * far) - pool.blocks(far)) / FAR_BLOCKS
+    counted = pool.num_blocks if asked.num_gpu_blocks is None else asked.num_gpu_blocks
+    usable = max(0, counted - pool.unusable_blocks)
+    if not each:
+        return usable // max(1, pool.blocks(length)), NO_END, 0, ()
+    if asked.num_gpu_blocks is None or pool.block_bytes > 1:
+        usable = int(usable / each)
+    beside = (pool.blocks(length) - each * -(-length // size)) / each
+    if beside < 0.5:
+        return usable, size, 0, ()
+    extra = round(beside)
+    why = f"blocks of states and windows in a sequence of {length:,} tokens: held from its start"
+    return usable, size, extra, (Assumption(name="blocks that do not grow", value=extra, why=why),)

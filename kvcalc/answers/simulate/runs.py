@@ -5,15 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kvcalc.answers.simulate.machine import Simulated
+from kvcalc.answers.simulate.machine import Simulated, Times
 from kvcalc.simulator.arrivals import Arrivals
 from kvcalc.simulator.clock import Clock
 from kvcalc.simulator.metrics import Use
 from kvcalc.simulator.prefixes import segments_of
-from kvcalc.simulator.requests import Requests, Times
+from kvcalc.simulator.requests import Requests
+from kvcalc.simulator.requests import Times as Seen
+from kvcalc.simulator.schedulers.base import Running
+from kvcalc.simulator.schedulers.reserving import ReservingScheduler
+from kvcalc.simulator.schedulers.static import StaticScheduler
 from kvcalc.simulator.schedulers.vllm import VllmScheduler
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.state import Counts, pool_of
+from kvcalc.simulator.step_times import ConstantTimes
 
 QUEUES = 3  # in slots: requests that wait behind those that run when capacity is measured
 MOST_FOR_CAPACITY = 10_000
@@ -23,7 +28,7 @@ MOST_FOR_CAPACITY = 10_000
 class Outcome:
     """Of one run: latencies by request, and what the engine used and counted."""
 
-    seen: Times
+    seen: Seen
     use: Use
     counts: Counts
     gaps: dict[int, int]
@@ -36,11 +41,12 @@ class Outcome:
 def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
     """A workload through one replica whose step times are multiplied by a factor."""
     settings, times = replica.settings, replica.times.scaled(factor)
-    seen = Times.of(len(requests))
-    use = Use(last_arrival_s=float("inf") if requests.clients is not None else max(requests.arrival_s, default=0.0))
-    paths, sizes = segments_of(requests, settings.block_size) if settings.prefix_caching else ([], [])
-    scheduler = VllmScheduler(settings, requests, times, pool_of(settings, paths, sizes), seen)
-    clock = Clock(scheduler, Arrivals(requests, seen, replica.front_s), use)
+    seen = Seen.of(len(requests))
+    counted = isinstance(times, ConstantTimes)  # who counts steps wants each of them
+    last_s = float("inf") if requests.clients is not None else max(requests.arrival_s, default=0.0)
+    use = Use(last_arrival_s=last_s, counts_newest=counted)
+    scheduler = _scheduler(replica, requests, times, seen)
+    clock = Clock(scheduler, Arrivals(requests, seen, replica.front_s), use, jumps=not counted)
     with _without_collection():
         clock.run()
     return Outcome(
@@ -53,6 +59,18 @@ def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
         end_s=clock.end_s,
         settings=settings,
     )
+
+
+def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen) -> Running:
+    """The scheduler of a replica's policy."""
+    settings = replica.settings
+    if replica.scheduler == "static":
+        return StaticScheduler(settings, requests, times, pool_of(settings), seen)
+    if replica.reservation != "none":
+        longest = replica.longest or max(map(sum, zip(requests.prompt, requests.output, strict=True)))
+        return ReservingScheduler(settings, requests, times, seen, replica.reservation, longest)
+    paths, sizes = segments_of(requests, settings.block_size) if settings.prefix_caching else ([], [])
+    return VllmScheduler(settings, requests, times, pool_of(settings, paths, sizes), seen)
 
 
 def capacity(replica: Simulated, requests: Requests, factor: float = 1.0) -> float:

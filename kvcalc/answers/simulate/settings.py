@@ -13,7 +13,7 @@ from kvcalc.units import parse_seconds, parse_tokens
 MOST_REQUESTS = 10_000_000
 Seconds = Annotated[float, Within(ge=0, le=1e9)]
 Scheduling = Literal["continuous", "static"]
-Reservation = Literal["none", "max", "pow2", "oracle"]
+Reserving = Literal["none", "max", "pow2", "oracle"]
 
 
 def _seconds(what: str) -> FromText:
@@ -36,11 +36,12 @@ class SimulateSettings(Frozen):
     turns: Annotated[int, Within(ge=1, le=1000), count("--turns")] = 1
     trace: str | None = None
     time_scale: Annotated[float, Within(gt=0, le=1e6), number("--time-scale")] = 1.0
+    calibrate_from: str | None = None
     seed: Annotated[int, Within(ge=0, le=2**63), count("--seed")] = 0
     e2e_s: Annotated[float | None, Within(gt=0), _seconds("--e2e")] = None
     percentile: Annotated[float, Within(gt=0, le=99.999), number("--percentile")] = 99.0
     scheduler: Scheduling = "continuous"
-    reservation: Reservation = "none"
+    reservation: Reserving = "none"
     async_scheduling: bool | None = None
     scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
     num_gpu_blocks: Annotated[int | None, Within(ge=1, le=10**9), count("--num-gpu-blocks-override")] = None

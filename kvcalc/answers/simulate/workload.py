@@ -77,6 +77,11 @@ def accepted(requests: Requests, longest: int | None, ordered: int = 0, source: 
     return Workload(left, count, count - len(kept), ordered, source)
 
 
+def first_of(requests: Requests, count: int) -> Requests:
+    """The first so many."""
+    return requests if count >= len(requests) else _picked(requests, list(range(count)))
+
+
 def _runs(requests: Requests, i: int, longest: int | None) -> bool:
     prompt, output = requests.prompt[i], requests.output[i]
     return prompt > 0 and output > 0 and (longest is None or prompt + output <= longest)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, assumed
+from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Text, assumed
 from kvcalc.results.base import Range, engine_name
 from kvcalc.results.simulate import Percentiles, SimulateReport, SimulateResult, Value
 from kvcalc.units import format_count, format_seconds
@@ -18,7 +18,14 @@ def page(report: SimulateReport) -> Page:
         f"{engine_name(result.engine)}",
         verdict=_verdict(result),
         good=result.verdict == "stable",
-        blocks=(_traffic(result), _latencies(result), *_targets(result), _use(result), *_timeline(result)),
+        blocks=(
+            _traffic(result),
+            _latencies(result),
+            *_targets(result),
+            *_calibrated(result),
+            _use(result),
+            *_timeline(result),
+        ),
         notes=assumed(report),
     )
 
@@ -89,6 +96,24 @@ def _targets(result: SimulateResult) -> tuple[Block, ...]:
     return (Facts(title="Targets", rows=tuple(rows)),)
 
 
+def _calibrated(result: SimulateResult) -> tuple[Block, ...]:
+    found = result.calibration
+    if found is None:
+        return ()
+    rows = [
+        (name, *(_seconds(getattr(values, column), short=True) for column in COLUMNS))
+        for name, values in (("TTFT", found.ttft_s), ("TPOT", found.tpot_s), ("end to end", found.e2e_s))
+    ]
+    lines = (
+        f"step times × {found.factor:.3f}, so that {format_count(found.requests)} measured requests have their mean "
+        f"TPOT of {format_seconds(found.measured_tpot_s)} (uncalibrated {format_seconds(found.simulated_tpot_s)})",
+        f"of the measured requests, TTFT is then off by {found.error_after['ttft_mean']:+.1%} on average and "
+        f"{found.error_after['ttft_p99']:+.1%} at p99 (before {found.error_before['ttft_mean']:+.1%}, "
+        f"{found.error_before['ttft_p99']:+.1%})",
+    )
+    return Table(title="Latency, calibrated", columns=("", *COLUMNS), rows=tuple(rows)), Text(lines=lines)
+
+
 def _use(result: SimulateResult) -> Facts:
     filled = _share(result.block_fill)
     rows = [
@@ -99,6 +124,10 @@ def _use(result: SimulateResult) -> Facts:
         ("somebody waits", _share(result.queued_share), "of the time"),
         ("preemptions", _count(result.preemptions), f"{_count(result.recomputed_tokens)} tokens computed again"),
     ]  # fmt: skip
+    if result.waste is not None:
+        waste = result.waste
+        kinds = ((waste.reserved, "reserved"), (waste.internal, "never used"), (waste.external, "free"))
+        rows.append(("cache, full", f"{waste.tokens:.1%}", "tokens; " + ", ".join(f"{s:.1%} {n}" for s, n in kinds)))
     if result.prefix_hit_rate is not None:
         rows.append(("prefix hits", _share(result.prefix_hit_rate), "of prompt tokens"))
     return Facts(title="In use", rows=tuple(rows))

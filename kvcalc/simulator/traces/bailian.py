@@ -1,6 +1,6 @@
 """Qwen-Bailian's traces: as Mooncake's, with seconds, 16 tokens an id, and the chat that a request belongs to.
 
-Source: https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon. Read by its published columns; no file was at hand.
+Source: https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon; read by its published columns, no file was seen.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

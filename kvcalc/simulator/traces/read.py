@@ -33,8 +33,8 @@ def read_trace(path: str, time_scale: float = 1.0) -> Trace:
 def _opened(path: Path) -> TextIO:
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    opened = gzip.open(path) if packed else path.open("rb")
-    return io.TextIOWrapper(opened, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
+    opened = gzip.open(path, "rb") if packed else path.open("rb")  # noqa: SIM115 (the caller closes it)
+    return io.TextIOWrapper(opened, encoding="utf-8-sig", newline="")
 
 
 def _read(file: TextIO, path: str, time_scale: float) -> Trace:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from kvcalc.simulator.requests import Chain, Requests
@@ -39,7 +40,7 @@ class Trace:
 def trace_of(rows: Iterable[Row], form: str, id_tokens: int = 0, time_scale: float = 1.0) -> Trace:
     """Rows by time, from the first arrival on; `time_scale` multiplies the times between arrivals."""
     found = list(rows)
-    unordered = sum(1 for one, other in zip(found, found[1:], strict=False) if other.arrival_s < one.arrival_s)
+    unordered = sum(1 for one, other in pairwise(found) if other.arrival_s < one.arrival_s)
     found.sort(key=lambda row: row.arrival_s)
     first = found[0].arrival_s if found else 0.0
     chains = [row.chain for row in found] if any(row.chain for row in found) else None

@@ -1,0 +1,130 @@
+"""What schedulers share: who runs, tokens as they come, and results that are known a step later."""
+
+from collections import deque
+
+from kvcalc.simulator.blocks import Pool
+from kvcalc.simulator.decoding import Decoding
+from kvcalc.simulator.prefix_cache import PrefixPool
+from kvcalc.simulator.requests import Requests, Times
+from kvcalc.simulator.settings import Settings
+from kvcalc.simulator.state import Counts
+from kvcalc.simulator.step_times import Chunk, Line, StepTimes
+
+NOTHING: Line = (0.0, 0.0, 0)
+
+
+class Running:
+    """Requests from the queue to their last token; a policy adds `plan`."""
+
+    def __init__(
+        self, settings: Settings, requests: Requests, times: StepTimes, pool: Pool | PrefixPool, seen: Times
+    ) -> None:
+        self.settings, self.requests, self.times, self.pool, self.seen = settings, requests, times, pool, seen
+        self.prompt, self.output = requests.prompt, requests.output
+        self.block_size, self.slots = settings.block_size, settings.max_num_seqs
+        self.decoding = Decoding(settings.block_size, times.windows)
+        self.waiting: deque[int] = deque()
+        self.stack: list[int] = []  # running requests as admitted; some have ended
+        self.running = 0
+        self.partial: int | None = None
+        self.computed = 0  # tokens of that prompt that are in the cache
+        self.known: dict[int, int] = {}  # tokens of a stopped request; of others the prompt
+        self.last: dict[int, float] = {}  # when a stopped request had its last token
+        self.ended: deque[tuple[int, int]] = deque()  # (step, request) of last tokens whose results are awaited
+        self.unreleased: set[int] = set()
+        self.admitted: dict[int, int] = {}  # a number that grows with each admission
+        self.serial = 0
+        self.blocked = False  # the queue's head lacks blocks, and none came free since
+        self.rows_each = 1 + settings.draft_tokens
+        self.counts = Counts()
+        self.gaps: list[float] = []
+        self.end_s = 0.0
+        self.line = NOTHING
+        self.chunks: list[Chunk] = []
+        self.completed: list[int] = []  # prompts that the planned step completes
+        self.open = False
+
+        self.prompts: deque[int] = deque()  # of a batch that begins
+        self.begun: list[int] = []  # with a first token, but not decoding yet
+
+    # Results
+
+    def passed(self, step: int, steps: int, end_s: float) -> list[int]:
+        decoding, after = self.decoding, step + steps
+        if steps > 1:
+            self.takes_blocks(step + 1, steps - 1)
+        self.counts.steps += steps
+        self.end_s = end_s
+        decoding.advance(after, steps)
+        if self.completed:
+            done = [request for request in self.completed if not self._decodes(request, after)]
+            finished = decoding.ended(after) + done
+        else:
+            finished = decoding.ended(after)
+        if finished:
+            if len(finished) > 1 and self.settings.prefix_caching:
+                finished.sort(key=self.admitted.__getitem__)  # who ran first gives its blocks back first
+            for request in finished:
+                self.seen.last_s[request] = end_s
+                self.ended.append((after - 1, request))
+            self.unreleased.update(finished)
+        return finished
+
+    def _decodes(self, request: int, step: int) -> bool:
+        """A prompt is complete and gave a token; whether more are to come."""
+        known = prompt = self.prompt[request]
+        if request in self.known:
+            known = self.known.pop(request)
+        if request in self.last:
+            self.gaps.append(self.end_s - self.last.pop(request))
+        else:
+            self.seen.first_s[request] = self.end_s
+        left = self.output[request] - (known - prompt) - 1
+        if left:
+            self.decoding.join(request, known, step, left)
+        return left > 0
+
+    def settle(self, done: int) -> None:
+        ended, unreleased = self.ended, self.unreleased
+        while ended and ended[0][0] <= done:
+            request = ended.popleft()[1]
+            if request in unreleased:  # else it was stopped while its last token was computed
+                unreleased.remove(request)
+                self.running -= 1
+                self.admitted.pop(request, None)
+                self._release(request, self.prompt[request] + self.output[request] - 1, returns=False)
+
+    def _release(self, request: int, tokens: int, returns: bool) -> None:
+        self.pool.release(request, tokens, self._blocks(tokens), returns)
+        self.blocked = False
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self.block_size) + self.settings.extra_blocks
+
+    def takes_blocks(self, step: int, steps: int) -> None:
+        """Blocks of so many decode steps, beyond the first of them that is planned."""
+        self.pool.take(self.decoding.needed_over(step, steps))
+
+    def known_tokens(self, request: int) -> int:
+        """Of a request whose prompt is in work: the prompt, and what it had generated before it was stopped."""
+        return self.known.get(request) or self.prompt[request]
+
+    def plan(self, step: int) -> int:
+        """The next step; how many equal ones there are."""
+        raise NotImplementedError
+
+    def promised(self) -> int | None:
+        """Tokens that the running requests will have, where room for them is kept; None: blocks come on demand."""
+        return None
+
+    # Prompts
+
+    def _chunk(self, request: int, have: int, tokens: int, known: int) -> None:
+        self.chunks.append((have, tokens))
+        if self.settings.prefix_caching:
+            self.pool.named(request, have + tokens)
+        if have + tokens == known:
+            self.completed.append(request)
+            self.partial = None
+        else:
+            self.partial, self.computed = request, have + tokens
