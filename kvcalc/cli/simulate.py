@@ -46,6 +46,7 @@ SCHEDULER = (
     _flag("Scheduler", "num_gpu_blocks", "--num-gpu-blocks-override", "N", "Blocks of the cache, as vLLM counts them."),
     _flag("Scheduler", "watermark", "--watermark", "SHARE", "Of the blocks, kept free when admitting."),
     _flag("Scheduler", "prefill_schedule_interval", "--prefill-schedule-interval", "N", "Prompts in every N-th step."),
+    _flag("Scheduler", "scheduler_recv_interval", "--scheduler-recv-interval", "N", "SGLang: steps between looks."),
     _flag("Scheduler", "calibrate_from", "--calibrate-from", "FILE", "Measured requests: one factor for all steps."),
     _flag("Scheduler", "step_time_s", "--step-time", "TIME", "Every step takes this long: count steps with 1s."),
 )  # fmt: skip

@@ -19,6 +19,7 @@ class Clock:
         """`jumps` false: every step singly."""
         self.scheduler, self.arrivals, self.observer = scheduler, arrivals, observer
         self.lag, self.jumps = scheduler.settings.lag, jumps
+        self.recv_interval = scheduler.settings.recv_interval
         self.step = 0
         self.planned_s = 0.0  # when the last step was planned
         self.before_s = 0.0  # end of the step before the last one
@@ -43,7 +44,8 @@ class Clock:
         scheduler, arrivals = self.scheduler, self.arrivals
         self.planned_s = now
         scheduler.settle(self.step - 1 if now >= self.end_s else self.step - 1 - self.lag)
-        while arrivals.next_s <= now:
+        looks = self.step % self.recv_interval == 0 or not scheduler.running
+        while looks and arrivals.next_s <= now:
             scheduler.waiting.append(arrivals.pop())
         steps = scheduler.plan(self.step)
         if steps:
@@ -86,7 +88,10 @@ class Clock:
         cost, growth, _ = self.scheduler.line
         if start + (steps - 1) * (cost + growth * (steps / 2)) < bound:
             return steps  # all end before it
-        return min(steps, self._steps_before(bound, start, cost, growth))
+        seen = self._steps_before(bound, start, cost, growth)
+        if self.recv_interval > 1:
+            seen += -(self.step + seen) % self.recv_interval
+        return min(steps, seen)
 
     def _steps_before(self, arrival: float, start: float, cost: float, growth: float) -> int:
         """Steps until one is planned at or after an arrival."""

@@ -23,6 +23,7 @@ class Decoding:
         self.classes = [0] * block_size
         self.offset: dict[int, int] = {}  # cached tokens less the step
         self.end: dict[int, int] = {}  # the step that gives a request's last token
+        self.ends_total = 0  # sum of them
         self._ends: list[int] = []
         self._crossings: list[tuple[int, int, int, int]] = []
 
@@ -32,6 +33,7 @@ class Decoding:
         self.offset[request] = offset
         self.classes[offset % self.block_size] += 1
         end = self.end[request] = step + left - 1
+        self.ends_total += end
         heappush(self._ends, end << _SHIFT | request)
         self.count += 1
         self.cached += tokens
@@ -46,7 +48,7 @@ class Decoding:
     def leave(self, request: int, step: int) -> int:
         """A sequence stops before this step; its cached tokens."""
         offset = self.offset.pop(request)
-        del self.end[request]
+        self.ends_total -= self.end.pop(request)
         tokens = offset + step
         self.classes[offset % self.block_size] -= 1
         self.count -= 1

@@ -65,7 +65,9 @@ class Use:
             self.queued_s += seconds
             self.queued_at_end = end_s >= self.last_arrival_s
         self.steps += steps
-        self.tokens += count * steps
+        decodes = not (scheduler.prompts_first and chunks)
+        if decodes:
+            self.tokens += count * steps
         for start, tokens in chunks:
             self.tokens += tokens
             filled += start + tokens
@@ -74,11 +76,22 @@ class Use:
         if scheduler.waiting:
             self._crowded(scheduler, held, filled, seconds)
         if count:
-            place = int(log(seconds / steps) * BINS_PER_UNIT)
-            gaps = self.gaps
-            gaps[place] = gaps.get(place, 0) + count * steps
+            self._count_gaps(scheduler, count, steps, seconds / steps)
         if start_s >= self._next_s:
             self._sample(scheduler, start_s)
+
+    def _count_gaps(self, scheduler: Scheduler, count: int, steps: int, each_s: float) -> None:
+        """A gap for every token, the first of them longer where decode had to wait for prompts."""
+        gaps = self.gaps
+        if scheduler.prompts_first:
+            if scheduler.chunks:
+                return
+            place = int(log(each_s + scheduler.paused_s) * BINS_PER_UNIT)
+            gaps[place] = gaps.get(place, 0) + count
+            steps -= 1
+        if steps:
+            place = int(log(each_s) * BINS_PER_UNIT)
+            gaps[place] = gaps.get(place, 0) + count * steps
 
     def _crowded(self, scheduler: Scheduler, held: float, filled: float, seconds: float) -> None:
         """Where memory goes while somebody waits for it."""

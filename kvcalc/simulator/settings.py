@@ -21,6 +21,7 @@ class Settings:
     prefill_schedule_interval: int = 1  # prompts only in every N-th step
     policy: Literal["fcfs", "priority"] = "fcfs"
     prefix_caching: bool = False
+    recv_interval: int = 1  # steps between two looks at what has arrived (SGLang)
     extra_blocks: int = 0  # of each sequence, whatever its length: state and windows
     preemption: Preemption = "recompute"
     swap_blocks: int = 0  # that the host holds; 0: no swap space

@@ -43,6 +43,8 @@ class Scheduler(Protocol):
     line: Line
     chunks: list[Chunk]
     completed: list[int]  # prompts that it completes
+    prompts_first: bool  # a step is of prompts or of decode
+    paused_s: float  # that sequences which decode have waited for prompts
     open: bool  # a request that arrives might be admitted: no step may pass it by
 
     def promised(self) -> int | None:

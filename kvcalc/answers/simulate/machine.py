@@ -35,6 +35,7 @@ class Simulated:
     assumptions: tuple[Assumption, ...] = ()
     scheduler: Scheduling = "continuous"
     reservation: Reserving = "none"
+    prompts_first: bool = False  # as SGLang schedules
     longest: int | None = None  # tokens that are reserved, where it is the maximum
 
     @property
@@ -55,6 +56,7 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
         "scheduler": asked.scheduler,
         "reservation": asked.reservation,
         "longest": deployed.deployment.max_model_len,
+        "prompts_first": deployed.engine.TIMED and deployed.machine.profile.prefill_first,
     }
     if asked.step_time_s is not None:
         return Simulated(settings, ConstantTimes(asked.step_time_s), assumptions=assumptions, **policy)
@@ -135,6 +137,7 @@ def _settings(
         long_prefill_token_threshold=asked.long_prefill_token_threshold,
         prefill_schedule_interval=asked.prefill_schedule_interval,
         policy=asked.scheduling_policy,
+        recv_interval=asked.scheduler_recv_interval,
         prefix_caching=_caches(deployed, extra),
         extra_blocks=extra,
         draft_tokens=deployed.deployment.num_speculative_tokens,

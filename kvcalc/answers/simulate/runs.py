@@ -14,6 +14,7 @@ from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.requests import Times as Seen
 from kvcalc.simulator.schedulers.base import Running
 from kvcalc.simulator.schedulers.reserving import ReservingScheduler
+from kvcalc.simulator.schedulers.sglang import SglangScheduler
 from kvcalc.simulator.schedulers.static import StaticScheduler
 from kvcalc.simulator.schedulers.vllm import VllmScheduler
 from kvcalc.simulator.settings import Settings
@@ -70,6 +71,8 @@ def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen)
         longest = replica.longest or max(map(sum, zip(requests.prompt, requests.output, strict=True)))
         return ReservingScheduler(settings, requests, times, seen, replica.reservation, longest)
     paths, sizes = segments_of(requests, settings.block_size) if settings.prefix_caching else ([], [])
+    if replica.prompts_first:
+        return SglangScheduler(settings, requests, times, pool_of(settings, paths, sizes), seen)
     return VllmScheduler(settings, requests, times, pool_of(settings, paths, sizes), seen)
 
 

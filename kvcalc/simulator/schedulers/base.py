@@ -16,6 +16,8 @@ NOTHING: Line = (0.0, 0.0, 0)
 class Running:
     """Requests from the queue to their last token; a policy adds `plan`."""
 
+    prompts_first = False
+
     def __init__(
         self, settings: Settings, requests: Requests, times: StepTimes, pool: Pool | PrefixPool, seen: Times
     ) -> None:
@@ -43,6 +45,8 @@ class Running:
         self.chunks: list[Chunk] = []
         self.completed: list[int] = []  # prompts that the planned step completes
         self.open = False
+        self.paused_s = 0.0  # time in which sequences that decode had to wait for prompts
+        self.begun_s = 0.0
 
         self.prompts: deque[int] = deque()  # of a batch that begins
         self.begun: list[int] = []  # with a first token, but not decoding yet
@@ -61,11 +65,15 @@ class Running:
             finished = decoding.ended(after) + done
         else:
             finished = decoding.ended(after)
+        return self._record(finished, after)
+
+    def _record(self, finished: list[int], after: int) -> list[int]:
+        """Requests that had their last token in the step before `after`."""
         if finished:
             if len(finished) > 1 and self.settings.prefix_caching:
                 finished.sort(key=self.admitted.__getitem__)  # who ran first gives its blocks back first
             for request in finished:
-                self.seen.last_s[request] = end_s
+                self.seen.last_s[request] = self.end_s
                 self.ended.append((after - 1, request))
             self.unreleased.update(finished)
         return finished
