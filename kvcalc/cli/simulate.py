@@ -1,10 +1,12 @@
 """`kvcalc simulate`."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, TARGETS, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
-from kvcalc.cli.output import Output
+from kvcalc.cli.output import Output, check_writable, write_atomically
+from kvcalc.errors import KvcalcError
 
 
 def _flag(panel: str, field: str, name: str, metavar: str | None, help: str,
@@ -36,6 +38,7 @@ SLO = (
     Flag("ttft_s", ("--ttft",), "TIME", "Target for the time to first token: 1s.", "Targets"),
     *(flag._replace(panel="Targets") for flag in TARGETS),
     _flag("Targets", "e2e_s", "--e2e", "TIME", "Target for the whole answer."),
+    _flag("Targets", "find_rate", "--find-rate", None, "The highest rate that keeps every target.", "bool"),
     _flag("Targets", "percentile", "--percentile", "P", "At which targets are judged. Default 99."),
 )
 SCHEDULER = (
@@ -46,26 +49,73 @@ SCHEDULER = (
     _flag("Scheduler", "num_gpu_blocks", "--num-gpu-blocks-override", "N", "Blocks of the cache, as vLLM counts them."),
     _flag("Scheduler", "watermark", "--watermark", "SHARE", "Of the blocks, kept free when admitting."),
     _flag("Scheduler", "prefill_schedule_interval", "--prefill-schedule-interval", "N", "Prompts in every N-th step."),
+    _flag("Scheduler", "routing", "--routing", "NAME", "least-loaded (default), round-robin or prefix-aware."),
     _flag("Scheduler", "scheduler_recv_interval", "--scheduler-recv-interval", "N", "SGLang: steps between looks."),
     _flag("Scheduler", "calibrate_from", "--calibrate-from", "FILE", "Measured requests: one factor for all steps."),
     _flag("Scheduler", "step_time_s", "--step-time", "TIME", "Every step takes this long: count steps with 1s."),
 )  # fmt: skip
-OWN = (*TRAFFIC, *(flag for flag in SLO if flag.field in ("e2e_s", "percentile")), *SCHEDULER)
+RAY = (_flag("Output", "ray", "--ray", "ADDRESS", "Sweeps and searches on a Ray cluster; local starts one."),)
+OWN = (*TRAFFIC, *(flag for flag in SLO if flag.field in ("e2e_s", "percentile", "find_rate")), *SCHEDULER, *RAY)
 
 
-@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, SERVING, OUTPUT)
+FILES = (
+    _flag("Output", "requests_csv", "--requests-csv", "FILE", "Every request as a row."),
+    _flag("Output", "timeline", "--timeline", "FILE", "The run as a Chrome trace."),
+)
+SWEPT = frozenset(
+    (
+        *("request_rate", "seed", "scheduler", "routing", "reservation", "burstiness", "turns", "shared_prefix"),
+        *("gpu", "concurrency", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
+        *("max_num_seqs", "max_num_batched_tokens", "kv_cache_dtype", "quantization", "engine", "engine_version"),
+    )
+)
+
+
+@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, SERVING, FILES, RAY, OUTPUT, repeated=SWEPT)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Requests through the engine's scheduler: latencies, goodput, queues, what is in use.
 
     \b
       kvcalc simulate llama-3-8b --gpu l40s --isl 1k --osl 200 --request-rate 3
       kvcalc simulate llama-3-8b --gpu l40s --isl 1k --osl 200 --concurrency 64
+      kvcalc simulate llama-3-8b --gpu l40s --trace FILE --ttft 1s --find-rate
+    A repeated flag sweeps: --request-rate 1 --request-rate 2, -tp 1 -tp 2, ...
     """
     output = Output(flags)
-    from kvcalc.answers.pasted import ask_served
-    from kvcalc.answers.simulate.ask import simulate_from
-    from kvcalc.render.pages.simulate import page, rows
-
-    own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
+    writable: dict[str, Path] = {
+        name: _checked(flags.pop(name)) for name in ("requests_csv", "timeline") if name in flags
+    }
+    lists = {name: values for name in SWEPT if len(values := flags.get(name, ())) > 1 and isinstance(values, list)}
+    flags.update({name: flags[name][0] for name in SWEPT & flags.keys()})
     lengths: dict[str, Any] = {name: flags.pop(name) for name in ("input_len", "output_len") if name in flags}
-    output.emit(simulate_from(lambda given: ask_served(model, given), flags, lengths, own), "simulate", page, rows)
+    own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
+    from kvcalc.answers.simulate.ask import Asked, simulate_from
+    from kvcalc.render.pages import simulate as pages
+
+    asked = Asked(model, flags, lengths, own)
+    if lists:
+        from kvcalc.answers.simulate.sweep import sweep
+
+        _refuse_beside_sweep(writable)
+        output.emit(sweep(asked, lists, own.get("ray")), "simulate", pages.sweep_page, pages.sweep_rows)
+        return
+    output.emit(simulate_from(asked, lambda run: _write(run, writable)), "simulate", pages.page, pages.rows)
+
+
+def _checked(name: str) -> Path:
+    check_writable(Path(name))
+    return Path(name)
+
+
+def _refuse_beside_sweep(writable: dict[str, Path]) -> None:
+    for name in writable:
+        flag = "--" + name.replace("_", "-")
+        raise KvcalcError(f"{flag} is of one run, and a repeated flag asks for several", hint="leave one of them out")
+
+
+def _write(run: Any, writable: dict[str, Path]) -> None:
+    from kvcalc.answers.simulate.files import chrome_trace, requests_csv
+
+    for name, path in writable.items():
+        text = requests_csv(run) if name == "requests_csv" else chrome_trace(run)
+        write_atomically(path, text.encode())

@@ -19,7 +19,7 @@ RESULTS = {
     "curve": ("curve.CurveResult",),
     "speculate": ("speculate.SpeculateResult",),
     "prefill": ("prefill.PrefillResult",),
-    "simulate": ("simulate.SimulateResult",),
+    "simulate": ("simulate.SimulateResult", "simulate.SweepResult"),
     "compare": ("compare.CompareResult",),
     "check": ("check.CheckResult",),
     "models": ("models.ModelsResult", "models.ModelResult"),

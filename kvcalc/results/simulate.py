@@ -65,6 +65,21 @@ class Calibration(Frozen):
     output_tokens_per_s: float
 
 
+class RatePoint(Frozen):
+    """One rate that was tried."""
+
+    request_rate: float
+    kept: bool  # every target
+    goodput_requests_per_s: float
+
+
+class HighestRate(Frozen):
+    """The highest rate of requests at which every target is kept; the answer is at its value."""
+
+    request_rate: Value
+    points: tuple[RatePoint, ...]  # with the value's step times
+
+
 class SimulateResult(Frozen):
     """Times in seconds as a client sees them; rates of the whole deployment."""
 
@@ -111,8 +126,26 @@ class SimulateResult(Frozen):
     num_blocks: int
     block_size: int
     timeline: tuple[Moment, ...]
+    highest_rate: HighestRate | None = None
     calibration: Calibration | None = None
 
 
 class SimulateReport(Report):
     result: SimulateResult
+
+
+class SweepPoint(Frozen):
+    """One combination of repeated flags."""
+
+    values: dict[str, str]
+    result: SimulateResult
+
+
+class SweepResult(Frozen):
+    """Several simulations; of each everything but its timeline."""
+
+    points: tuple[SweepPoint, ...]
+
+
+class SweepReport(Report):
+    result: SweepResult

@@ -50,6 +50,15 @@ class Arrivals:
         self._look_ahead()
         return request
 
+    def offer(self, request: int, sent_s: float) -> None:
+        """One more request: it was sent at this time."""
+        self._send(request, sent_s)
+
+    @property
+    def offered(self) -> int:
+        """Requests that were sent and have not reached the engine."""
+        return len(self._dynamic)
+
     def answered(self, request: int, end_s: float) -> None:
         """A request had its last token: who waited for that is sent."""
         followers = self._followers.pop(request, None)

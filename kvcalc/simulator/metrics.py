@@ -3,6 +3,7 @@
 A jump of m equal steps adds n gaps a step to a histogram of equal ratios; its steps' times differ by less than a bin.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from math import exp, log
 from typing import NamedTuple
@@ -130,3 +131,33 @@ def gap_at(gaps: dict[int, int], percent: float) -> float | None:
         if left <= 0:
             return exp((place - 0.5 if place <= 0 else place + 0.5) / BINS_PER_UNIT)
     return None
+
+
+SUMS = ("slots_s", "held_s", "filled_s", "busy_s", "queued_s", "crowded_s", "crowded_filled_s", "crowded_held_s",
+        "crowded_promised_s", "steps", "tokens", "most_held")  # fmt: skip
+
+
+def joined(parts: list[Use]) -> Use:
+    """Several replicas as one: integrals and counts added, the timeline at the first one's moments."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = Use(queued_at_end=any(one.queued_at_end for one in parts))
+    for name in SUMS:
+        setattr(whole, name, sum(getattr(one, name) for one in parts))
+    whole.queued_s /= len(parts)
+    whole.busy_s /= len(parts)
+    for one in parts:
+        for place, count in one.gaps.items():
+            whole.gaps[place] = whole.gaps.get(place, 0) + count
+    longest = max(parts, key=lambda one: len(one.samples))
+    whole.samples = [_sum_at(parts, sample.time_s) for sample in longest.samples]
+    return whole
+
+
+def _sum_at(parts: list[Use], now: float) -> Sample:
+    found = []
+    for one in parts:
+        place = bisect_right(one.samples, now, key=lambda sample: sample.time_s) - 1
+        if place >= 0:
+            found.append(one.samples[place])
+    return Sample(now, *(sum(values) for values in list(zip(*found, strict=True))[1:]))

@@ -1,11 +1,9 @@
 """What every scheduler keeps: who waits, who decodes, who gave its last token, and what was counted on the way."""
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
 from kvcalc.simulator.blocks import Pool
-from kvcalc.simulator.decoding import Decoding
 from kvcalc.simulator.prefix_cache import PrefixPool
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.step_times import Chunk, Line
@@ -29,23 +27,86 @@ class Observer(Protocol):
         ...
 
 
+class Queue(Protocol):
+    """Requests that wait."""
+
+    def append(self, request: int, /) -> None:
+        """One more, at the end."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class Sequences(Protocol):
+    """What decodes."""
+
+    @property
+    def count(self) -> int:
+        """Sequences."""
+        ...
+
+    @property
+    def cached(self) -> int:
+        """Their cached tokens."""
+        ...
+
+    def needed(self, step: int) -> int:
+        """Blocks that a step takes."""
+        ...
+
+
+class Blocks(Protocol):
+    """What the cache holds."""
+
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def free(self) -> int: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def hit(self) -> int:
+        """Tokens that were found cached, of those that were looked up."""
+        ...
+
+    @property
+    def queried(self) -> int: ...
+
+
 class Scheduler(Protocol):
     """A policy. `plan` says what the next step does, `passed` that it ran; `settle` gives back what ended."""
 
-    waiting: deque[int]
-    running: int
-    decoding: Decoding
-    counts: Counts
-    pool: "Pool | PrefixPool"
-    settings: Settings
-    gaps: list[float]  # between two tokens of a request that was stopped meanwhile
-    # Of the planned step
-    line: Line
-    chunks: list[Chunk]
-    completed: list[int]  # prompts that it completes
     prompts_first: bool  # a step is of prompts or of decode
     paused_s: float  # that sequences which decode have waited for prompts
+    line: Line  # of the planned step
     open: bool  # a request that arrives might be admitted: no step may pass it by
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def waiting(self) -> Queue: ...
+    @property
+    def running(self) -> int: ...
+    @property
+    def decoding(self) -> Sequences: ...
+    @property
+    def pool(self) -> Blocks: ...
+    @property
+    def counts(self) -> Counts: ...
+    @property
+    def gaps(self) -> list[float]:
+        """Between two tokens of a request that was stopped meanwhile."""
+        ...
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """Of prompts, in the planned step."""
+        ...
+
+    @property
+    def completed(self) -> list[int]:
+        """Prompts that it completes."""
+        ...
 
     def promised(self) -> int | None:
         """Tokens that the running requests will have, where room for them is kept; None: blocks come on demand."""

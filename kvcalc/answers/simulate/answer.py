@@ -1,5 +1,7 @@
 """`kvcalc simulate`: requests through a scheduler, with the estimate's range around every figure."""
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from kvcalc.answers.assumptions import assumptions_of
@@ -8,36 +10,83 @@ from kvcalc.answers.load import operating_point
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.figures import Latencies, gaps, meets, percentile, percentiles, ranged, spread
 from kvcalc.answers.simulate.machine import Simulated, simulated
+from kvcalc.answers.simulate.rate import Targets, at_rate, rates
 from kvcalc.answers.simulate.runs import capacity, run
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
 from kvcalc.answers.verdict import verdict
+from kvcalc.errors import KvcalcError
+from kvcalc.results.base import Range
 from kvcalc.results.data import data_of
-from kvcalc.results.simulate import Calibration, Moment, SimulateReport, SimulateResult, Target, Waste
+from kvcalc.results.simulate import (
+    Calibration,
+    HighestRate,
+    Moment,
+    RatePoint,
+    SimulateReport,
+    SimulateResult,
+    Target,
+    Value,
+    Waste,
+)
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.traffic import rate_of
-from kvcalc.specs.base import Assumption
+from kvcalc.specs.base import Assumption, replace
 
 SHOWN_MOMENTS = 240
 
 
-def simulate(question: Question, settings: SimulateSettings, workload: Workload) -> SimulateReport:
-    """Latencies, goodput and use of a workload on this deployment."""
+def simulate(
+    question: Question,
+    settings: SimulateSettings,
+    workload: Workload,
+    look: Callable[[Latencies], None] = lambda _: None,
+) -> SimulateReport:
+    """Latencies, goodput and use of a workload on this deployment; `look` sees the run with the value's times."""
     deployed = Deployed(question)
     requests = workload.requests
     mean = (sum(requests.prompt) + sum(requests.output)) / len(requests)
     replica = simulated(deployed, settings, mean)
     factors = (1.0, replica.low, replica.high) if replica.ranged else (1.0,)
+    found = _highest_rate(deployed, settings, replica, requests, factors)
+    if found is not None:
+        requests = at_rate(requests, _value(found.request_rate))
+        workload = dataclasses.replace(workload, requests=requests)
     runs = [Latencies(run(replica, requests, factor), requests) for factor in factors]
+    look(runs[0])
     result = _result(deployed, settings, workload, replica, runs, factors)
     return SimulateReport(
         inputs=_inputs(deployed, settings, workload),
-        result=result,
+        result=replace(result, highest_rate=found),
         assumptions=_assumptions(question, deployed, replica),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=_warnings(deployed, result),
     )
+
+
+def _highest_rate(
+    deployed: Deployed, settings: SimulateSettings, replica: Simulated, requests: Requests, factors: tuple[float, ...]
+) -> HighestRate | None:
+    if not settings.find_rate:
+        return None
+    asked = deployed.question.workload
+    targets = Targets(asked.ttft_s, asked.tpot_s, settings.e2e_s, settings.percentile)
+    if targets[:3] == (None, None, None):
+        raise KvcalcError("--find-rate: which targets must be kept?", hint="give --ttft, --tpot or --e2e")
+    found = rates(replica, requests, targets, factors, settings.ray)
+    points = tuple(
+        RatePoint(request_rate=one.rate, kept=one.kept, goodput_requests_per_s=one.goodput) for one in found[0][1]
+    )
+    if not found[0][0]:
+        raise KvcalcError(
+            "--find-rate: the targets are not kept at any rate", hint="a single request is too slow: relax the targets"
+        )
+    return HighestRate(request_rate=ranged([rate for rate, _ in found]), points=points)
+
+
+def _value(found: Value) -> float:
+    return found.value if isinstance(found, Range) else found or 0.0
 
 
 def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, replica: Simulated,
@@ -48,7 +97,8 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
     fitting = verdict(deployed, operating_point(deployed))
     verdicts = [verdict_of(one, load) for one, load in zip(runs, loads, strict=True)]
     tokens = sum(requests.output)
-    slots, blocks = replica.settings.max_num_seqs, replica.settings.num_blocks
+    slots = replica.settings.max_num_seqs * replica.replicas
+    blocks = replica.settings.num_blocks * replica.replicas
     return SimulateResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,

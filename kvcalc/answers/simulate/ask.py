@@ -1,11 +1,13 @@
 """From what the user typed to a simulation."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kvcalc.answers.pasted import ask_served
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.answer import simulate
+from kvcalc.answers.simulate.figures import Latencies
 from kvcalc.answers.simulate.settings import SimulateSettings, length_of
 from kvcalc.answers.simulate.workload import Workload, accepted, first_of, from_traffic, made
 from kvcalc.errors import KvcalcError
@@ -14,23 +16,21 @@ from kvcalc.simulator.traces.read import read_trace
 from kvcalc.specs.checked import checked, flag_of
 
 
-def simulate_from(
-    ask: Callable[[dict[str, Any]], Question],
-    flags: Mapping[str, Any],
-    lengths: Mapping[str, Any],
-    own: Mapping[str, Any],
-) -> SimulateReport:
-    """The simulation that flags ask for.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command line: small, so that it can go to another process."""
 
-    Args:
-        ask: makes a question of the flags of every command.
-        flags: those flags.
-        lengths: `input_len` and `output_len` as typed.
-        own: flags of `simulate` alone.
-    """
-    settings = checked(SimulateSettings, dict(own))
-    question = ask(dict(flags))
-    return simulate(question, settings, workload_of(question, settings, lengths))
+    model: str
+    flags: Mapping[str, Any]  # of every command
+    lengths: Mapping[str, Any]  # `input_len` and `output_len` as typed
+    own: Mapping[str, Any]  # of `simulate` alone
+
+
+def simulate_from(asked: Asked, look: Callable[[Latencies], None] = lambda _: None) -> SimulateReport:
+    """The simulation that flags ask for; `look` sees the run with the value's step times."""
+    settings = checked(SimulateSettings, dict(asked.own))
+    question = ask_served(asked.model, dict(asked.flags))
+    return simulate(question, settings, workload_of(question, settings, asked.lengths), look)
 
 
 def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping[str, Any]) -> Workload:

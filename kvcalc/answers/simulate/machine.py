@@ -8,6 +8,7 @@ from kvcalc.answers.simulate.settings import Reserving, Scheduling, SimulateSett
 from kvcalc.counting.work import Step
 from kvcalc.engines.capacity import Capacity
 from kvcalc.errors import KvcalcError
+from kvcalc.simulator.routing import Routing
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.step_times import ConstantTimes, RooflineTimes, TabledTimes
 from kvcalc.simulator.table import tabled
@@ -36,6 +37,9 @@ class Simulated:
     scheduler: Scheduling = "continuous"
     reservation: Reserving = "none"
     prompts_first: bool = False  # as SGLang schedules
+    replicas: int = 1
+    lockstep: bool = False  # replicas share experts and step together
+    routing: Routing = "least-loaded"
     longest: int | None = None  # tokens that are reserved, where it is the maximum
 
     @property
@@ -55,6 +59,9 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
     policy: dict[str, Any] = {
         "scheduler": asked.scheduler,
         "reservation": asked.reservation,
+        "replicas": deployed.deployment.data_parallel_size,
+        "lockstep": deployed.deployment.enable_expert_parallel and deployed.deployment.data_parallel_size > 1,
+        "routing": asked.routing,
         "longest": deployed.deployment.max_model_len,
         "prompts_first": deployed.engine.TIMED and deployed.machine.profile.prefill_first,
     }

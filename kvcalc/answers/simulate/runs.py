@@ -5,24 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kvcalc.answers.simulate.machine import Simulated, Times
-from kvcalc.simulator.arrivals import Arrivals
-from kvcalc.simulator.clock import Clock
-from kvcalc.simulator.metrics import Use
-from kvcalc.simulator.prefixes import segments_of
+from kvcalc.answers.simulate.machine import Simulated
+from kvcalc.answers.simulate.replicas import run_all
+from kvcalc.simulator.metrics import Use, joined
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.requests import Times as Seen
-from kvcalc.simulator.schedulers.base import Running
-from kvcalc.simulator.schedulers.reserving import ReservingScheduler
-from kvcalc.simulator.schedulers.sglang import SglangScheduler
-from kvcalc.simulator.schedulers.static import StaticScheduler
-from kvcalc.simulator.schedulers.vllm import VllmScheduler
 from kvcalc.simulator.settings import Settings
-from kvcalc.simulator.state import Counts, pool_of
-from kvcalc.simulator.step_times import ConstantTimes
+from kvcalc.simulator.state import Counts
 
 QUEUES = 3  # in slots: requests that wait behind those that run when capacity is measured
 MOST_FOR_CAPACITY = 10_000
+COUNTED = ("steps", "preemptions", "recomputed", "swapped_blocks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,43 +30,28 @@ class Outcome:
     hit: int
     end_s: float
     settings: Settings
+    replicas: int = 1
 
 
 def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
-    """A workload through one replica whose step times are multiplied by a factor."""
-    settings, times = replica.settings, replica.times.scaled(factor)
+    """A workload through a deployment whose step times are multiplied by a factor."""
     seen = Seen.of(len(requests))
-    counted = isinstance(times, ConstantTimes)  # who counts steps wants each of them
-    last_s = float("inf") if requests.clients is not None else max(requests.arrival_s, default=0.0)
-    use = Use(last_arrival_s=last_s, counts_newest=counted)
-    scheduler = _scheduler(replica, requests, times, seen)
-    clock = Clock(scheduler, Arrivals(requests, seen, replica.front_s), use, jumps=not counted)
     with _without_collection():
-        clock.run()
+        clocks = run_all(replica, requests, replica.times.scaled(factor), seen)
+    schedulers = [clock.scheduler for clock in clocks]
+    use = joined([clock.observer for clock in clocks if isinstance(clock.observer, Use)])
+    counts = [one.counts for one in schedulers]
     return Outcome(
         seen=seen,
         use=use,
-        counts=scheduler.counts,
-        gaps=use.with_gaps(scheduler.gaps),
-        queried=scheduler.pool.queried,
-        hit=scheduler.pool.hit,
-        end_s=clock.end_s,
-        settings=settings,
+        counts=Counts(*(sum(getattr(one, name) for one in counts) for name in COUNTED)),
+        gaps=use.with_gaps([gap for one in schedulers for gap in one.gaps]),
+        queried=sum(one.pool.queried for one in schedulers),
+        hit=sum(one.pool.hit for one in schedulers),
+        end_s=max(clock.end_s for clock in clocks),
+        settings=replica.settings,
+        replicas=replica.replicas,
     )
-
-
-def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen) -> Running:
-    """The scheduler of a replica's policy."""
-    settings = replica.settings
-    if replica.scheduler == "static":
-        return StaticScheduler(settings, requests, times, pool_of(settings), seen)
-    if replica.reservation != "none":
-        longest = replica.longest or max(map(sum, zip(requests.prompt, requests.output, strict=True)))
-        return ReservingScheduler(settings, requests, times, seen, replica.reservation, longest)
-    paths, sizes = segments_of(requests, settings.block_size) if settings.prefix_caching else ([], [])
-    if replica.prompts_first:
-        return SglangScheduler(settings, requests, times, pool_of(settings, paths, sizes), seen)
-    return VllmScheduler(settings, requests, times, pool_of(settings, paths, sizes), seen)
 
 
 def capacity(replica: Simulated, requests: Requests, factor: float = 1.0) -> float:
@@ -81,7 +59,8 @@ def capacity(replica: Simulated, requests: Requests, factor: float = 1.0) -> flo
 
     Few requests are repeated, so that there is a queue; of many the first are enough.
     """
-    wanted = min(max(len(requests), QUEUES * replica.settings.max_num_seqs), MOST_FOR_CAPACITY)
+    slots = replica.settings.max_num_seqs * replica.replicas
+    wanted = min(max(len(requests), QUEUES * slots), MOST_FOR_CAPACITY)
     own = len(requests) if requests.chains is None or requests.sizes else wanted
     count = wanted if own < wanted else min(wanted, len(requests))
     order = [i % len(requests) for i in range(count)]

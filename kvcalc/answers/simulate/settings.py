@@ -4,6 +4,7 @@ import re
 from typing import Annotated, Literal
 
 from kvcalc.errors import KvcalcError
+from kvcalc.simulator.routing import Routing
 from kvcalc.simulator.traffic import Length
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.constraints import FromText, Within
@@ -37,6 +38,8 @@ class SimulateSettings(Frozen):
     trace: str | None = None
     time_scale: Annotated[float, Within(gt=0, le=1e6), number("--time-scale")] = 1.0
     calibrate_from: str | None = None
+    find_rate: bool = False
+    ray: str | None = None
     seed: Annotated[int, Within(ge=0, le=2**63), count("--seed")] = 0
     e2e_s: Annotated[float | None, Within(gt=0), _seconds("--e2e")] = None
     percentile: Annotated[float, Within(gt=0, le=99.999), number("--percentile")] = 99.0
@@ -51,6 +54,7 @@ class SimulateSettings(Frozen):
     ] = 0  # fmt: skip
     prefill_schedule_interval: Annotated[int, Within(ge=1, le=1000), count("--prefill-schedule-interval")] = 1
     scheduler_recv_interval: Annotated[int, Within(ge=1, le=10_000), count("--scheduler-recv-interval")] = 1
+    routing: Routing = "least-loaded"
     preemption_mode: Literal["recompute", "swap"] = "recompute"
     step_time_s: Annotated[float | None, Within(gt=0), _seconds("--step-time")] = None
     kv_offload_bytes: Annotated[Bytes, gib("--kv-offload-gb")] = 0

@@ -35,6 +35,8 @@ def made(settings: SimulateSettings, prompt: Length | None, output: Length | Non
     if clients is not None and rate is not None:
         raise KvcalcError("--request-rate and --concurrency contradict each other", hint="give one of the two")
     at_once = settings.arrivals == "at-once"
+    if settings.find_rate and rate is None:
+        rate = 1.0  # whatever it is: the times between arrivals are stretched
     if clients is None and rate is None and not at_once:
         raise KvcalcError("when do requests come?", hint="give --request-rate, --concurrency, or a --trace")
     return Traffic(

@@ -4,7 +4,14 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Text, assumed
 from kvcalc.results.base import Range, engine_name
-from kvcalc.results.simulate import Percentiles, SimulateReport, SimulateResult, Value
+from kvcalc.results.simulate import (
+    Percentiles,
+    SimulateReport,
+    SimulateResult,
+    SweepPoint,
+    SweepReport,
+    Value,
+)
 from kvcalc.units import format_count, format_seconds
 
 COLUMNS = ("mean", "p50", "p90", "p95", "p99", "max")
@@ -19,6 +26,7 @@ def page(report: SimulateReport) -> Page:
         verdict=_verdict(result),
         good=result.verdict == "stable",
         blocks=(
+            *_highest(result),
             _traffic(result),
             _latencies(result),
             *_targets(result),
@@ -180,3 +188,69 @@ def rows(report: SimulateReport) -> list[dict[str, Any]]:
         values = getattr(result, name)
         found.append({"figure": name, **{column: _best(getattr(values, column)) for column in COLUMNS}})
     return found
+
+
+def sweep_page(report: SweepReport) -> Page:
+    """One row a simulation, and goodput against rate where that was swept."""
+    points = report.result.points
+    first = points[0].result
+    names = tuple(points[0].values)
+    columns = (*names, "verdict", "TTFT\np50", "p99", "TPOT\np50", "p99", "tokens/s", "goodput/s")
+    return Page(
+        title=f"{format_count(first.requests)} requests to {first.model}, {len(points)} ways",
+        blocks=(Table(columns=columns, rows=tuple(_sweep_row(point) for point in points)), *_goodput_plot(points)),
+        notes=assumed(report),
+    )
+
+
+def _sweep_row(point: SweepPoint) -> tuple[str, ...]:
+    found = point.result
+    latencies = (found.ttft_s.p50, found.ttft_s.p99, found.tpot_s.p50, found.tpot_s.p99)
+    good = _best(found.goodput_requests_per_s)
+    return (
+        *point.values.values(),
+        _verdict(found),
+        *(_seconds(value, short=True) for value in latencies),
+        _count(found.output_tokens_per_s),
+        "-" if good is None else f"{good:.3g}",
+    )
+
+
+def _goodput_plot(points: tuple[SweepPoint, ...]) -> tuple[Block, ...]:
+    """By rate; one line for each combination of the other flags."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for point in points:
+        if "request-rate" not in point.values:
+            return ()
+        label = ", ".join(f"{name} {value}" for name, value in point.values.items() if name != "request-rate")
+        good = _best(point.result.goodput_requests_per_s) or 0.0
+        lines.setdefault(label, []).append((float(point.values["request-rate"]), good))
+    series = tuple(Series(label, *zip(*sorted(found), strict=True)) for label, found in lines.items())
+    return (Plot(series, "requests/s that arrive", "requests/s that keep every target", "Goodput"),)
+
+
+def sweep_rows(report: SweepReport) -> list[dict[str, Any]]:
+    """For CSV: one line a simulation, latencies by percentile."""
+    found = []
+    for point in report.result.points:
+        row: dict[str, Any] = dict(point.values)
+        for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
+            row |= {
+                f"{name[:-2]}_{column}_s": _best(getattr(getattr(point.result, name), column)) for column in COLUMNS
+            }
+        for name in ("output_tokens_per_s", "goodput_requests_per_s", "load", "preemptions", "prefix_hit_rate"):
+            row[name] = _best(getattr(point.result, name))
+        found.append(row | {"verdict": point.result.verdict})
+    return found
+
+
+def _highest(result: SimulateResult) -> tuple[Block, ...]:
+    found = result.highest_rate
+    if found is None:
+        return ()
+    rates = tuple(one.request_rate for one in found.points)
+    goodput = Series("goodput", rates, tuple(one.goodput_requests_per_s for one in found.points))
+    return (
+        Facts(rows=(("highest rate", f"{_number(found.request_rate)} requests/s", "at which every target is kept"),)),
+        Plot((goodput,), "requests/s that arrive", "requests/s that keep every target", "Goodput"),
+    )

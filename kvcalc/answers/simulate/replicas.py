@@ -1,0 +1,107 @@
+"""The replicas of a deployment, set up and run: one, several behind a router, or several that step together."""
+
+import dataclasses
+from typing import NamedTuple
+
+from kvcalc.answers.simulate.machine import Simulated, Times
+from kvcalc.simulator.arrivals import Arrivals
+from kvcalc.simulator.clock import Clock
+from kvcalc.simulator.lockstep import Group
+from kvcalc.simulator.metrics import Use
+from kvcalc.simulator.prefixes import Path, segments_of
+from kvcalc.simulator.requests import Requests
+from kvcalc.simulator.requests import Times as Seen
+from kvcalc.simulator.routing import Router
+from kvcalc.simulator.schedulers.base import Running
+from kvcalc.simulator.schedulers.reserving import ReservingScheduler
+from kvcalc.simulator.schedulers.sglang import SglangScheduler
+from kvcalc.simulator.schedulers.static import StaticScheduler
+from kvcalc.simulator.schedulers.vllm import VllmScheduler
+from kvcalc.simulator.state import Scheduler, pool_of
+from kvcalc.simulator.step_times import ConstantTimes
+
+
+class Shared(NamedTuple):
+    """What requests share, worked out once for all replicas."""
+
+    paths: list[Path]
+    sizes: list[int]
+
+    @property
+    def homes(self) -> list[int | None]:
+        return [path[0] if path else None for path in self.paths]
+
+
+def run_all(replica: Simulated, requests: Requests, times: Times, seen: Seen) -> list[Clock]:
+    """The clocks of a workload that has run, one an engine."""
+    shared = _shared(replica, requests)
+    if replica.replicas == 1:
+        clock = _clock(replica, requests, _scheduler(replica, requests, times, seen, shared), seen)
+        clock.run()
+        return [clock]
+    if replica.lockstep:
+        return [_together(replica, requests, times, seen, shared)]
+    return _apart(replica, requests, times, seen, shared)
+
+
+def _clock(
+    replica: Simulated, requests: Requests, scheduler: Scheduler, seen: Seen, order: list[int] | None = None
+) -> Clock:
+    counted = isinstance(replica.times, ConstantTimes)  # who counts steps wants each of them
+    last_s = float("inf") if requests.clients is not None else max(requests.arrival_s, default=0.0)
+    use = Use(last_arrival_s=last_s, counts_newest=counted)
+    return Clock(scheduler, Arrivals(requests, seen, replica.front_s, order), use, jumps=not counted)
+
+
+def _together(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> Clock:
+    """Replicas that share experts."""
+    members = [_scheduler(replica, requests, times, seen, shared) for _ in range(replica.replicas)]
+    group = Group(members, Router(replica.routing, members, shared.homes))
+    everybody = requests.clients
+    if everybody is not None:
+        requests = dataclasses.replace(requests, clients=everybody * replica.replicas)
+    clock = _clock(replica, requests, group, seen)
+    clock.run()
+    return clock
+
+
+def _apart(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> list[Clock]:
+    """Replicas behind a router; clients keep to theirs, and a session to the replica of its first turn."""
+    count, members = replica.replicas, []
+    firsts = [i for i in range(len(requests)) if requests.after is None or requests.after[i] < 0]
+    fixed = requests.clients is not None or replica.routing == "round-robin"
+    for number in range(count):
+        order = firsts[number::count] if fixed else []
+        scheduler = _scheduler(replica, requests, times, seen, shared)
+        members.append(_clock(replica, requests, scheduler, seen, order))
+    if not fixed:
+        schedulers = [clock.scheduler for clock in members]
+        router = Router(replica.routing, schedulers, shared.homes, lambda number: members[number].arrivals.offered)
+        for request in firsts:
+            at = requests.arrival_s[request] + replica.front_s
+            for clock in members:
+                clock.run(at)
+            members[router.choose(request)].arrivals.offer(request, requests.arrival_s[request])
+    for clock in members:
+        clock.run()
+    return members
+
+
+def _shared(replica: Simulated, requests: Requests) -> Shared:
+    if not replica.settings.prefix_caching:
+        return Shared([()] * len(requests), [])
+    return Shared(*segments_of(requests, replica.settings.block_size))
+
+
+def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> Running:
+    """The scheduler of a replica's policy."""
+    settings = replica.settings
+    if replica.scheduler == "static":
+        return StaticScheduler(settings, requests, times, pool_of(settings), seen)
+    if replica.reservation != "none":
+        longest = replica.longest or max(map(sum, zip(requests.prompt, requests.output, strict=True)))
+        return ReservingScheduler(settings, requests, times, seen, replica.reservation, longest)
+    pool = pool_of(settings, *shared)
+    if replica.prompts_first:
+        return SglangScheduler(settings, requests, times, pool, seen)
+    return VllmScheduler(settings, requests, times, pool, seen)
