@@ -118,3 +118,53 @@ def test_refused_and_unordered_rows_are_counted(cli: Cli, tmp_path: Path) -> Non
     assert (found["requests"], found["refused"], found["unordered"]) == (4, 2, 1)
     assert "2 of 4 requests are refused" in ran.err
     assert "1 rows of the trace came before an earlier one" in ran.err
+
+
+SOME = "simulate llama-3-8b --gpu l40s --isl 1k --osl 100 --requests 150"
+
+
+def test_a_repeated_flag_sweeps_and_gives_what_single_runs_give(cli: Cli) -> None:
+    swept = answer(cli, f"{SOME} --request-rate 1 --request-rate 3")["points"]
+    assert [point["values"] for point in swept] == [{"request-rate": "1"}, {"request-rate": "3"}]
+    for point, rate in zip(swept, (1, 3), strict=True):
+        alone = answer(cli, f"{SOME} --request-rate {rate}")
+        assert point["result"] | {"timeline": []} == alone | {"timeline": []}  # to the bit
+
+
+def test_the_highest_rate_keeps_the_targets_and_a_higher_one_does_not(cli: Cli) -> None:
+    found = answer(cli, f"{SOME} --find-rate --ttft 1s --tpot 50ms")
+    rate = found["highest_rate"]["request_rate"]
+    assert rate["low"] <= rate["value"] <= rate["high"]
+    for target in found["targets"]:
+        assert target["have_s"]["value"] <= target["limit_s"]
+    assert any(not point["kept"] for point in found["highest_rate"]["points"])
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [("--find-rate", "which targets"), ("--find-rate --ttft 1ms", "not kept at any rate"),
+     ("--find-rate --concurrency 4 --ttft 1s", "these requests have none")],
+)  # fmt: skip
+def test_a_rate_that_cannot_be_found(cli: Cli, flags: str, said: str) -> None:
+    ran = cli(f"{SOME} {flags}")
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_files_of_requests_and_of_the_run(cli: Cli, tmp_path: Path) -> None:
+    table, trace = tmp_path / "r.csv", tmp_path / "t.json"
+    assert cli(f"{SOME} --request-rate 2 --requests-csv {table} --timeline {trace}").code == 0
+    lines = table.read_text().splitlines()
+    assert lines[0].startswith("request,sent_s,input_tokens,output_tokens,first_token_s")
+    assert len(lines) == 151
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == 300
+    assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
+    assert cli(f"{SOME} --request-rate 2 --timeline /nowhere/t.json").code == 2
+
+
+def test_replicas(cli: Cli) -> None:
+    one, two = (answer(cli, f"{SOME} --request-rate 8 -dp {count}") for count in (1, 2))
+    assert two["gpus"] == 2
+    assert two["ttft_s"]["p99"]["value"] < one["ttft_s"]["p99"]["value"]
+    assert two["load"]["value"] == pytest.approx(one["load"]["value"] / 2, rel=0.1)

@@ -63,7 +63,7 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
         "lockstep": deployed.deployment.enable_expert_parallel and deployed.deployment.data_parallel_size > 1,
         "routing": asked.routing,
         "longest": deployed.deployment.max_model_len,
-        "prompts_first": deployed.engine.TIMED and deployed.machine.profile.prefill_first,
+        "prompts_first": deployed.engine.TIMED and deployed.replica.machine.profile.prefill_first,
     }
     if asked.step_time_s is not None:
         return Simulated(settings, ConstantTimes(asked.step_time_s), assumptions=assumptions, **policy)
