@@ -1,6 +1,7 @@
 """Independent runs on all cores, or on a cluster; the results are those of one process, to the bit."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kvcalc.errors import KvcalcError
@@ -23,15 +24,31 @@ def mapped(
     Raises:
         KvcalcError: Ray is not installed or not there; and whatever `function` raises.
     """
+    told = partial(_told, function)
     if ray is not None:
-        return _on_ray(function, items, ray)
+        return [_found(one) for one in _on_ray(told, items, ray)]
     count = min(len(items), processes or cores())
     if count <= 1:
         return [function(item) for item in items]
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(count) as pool:
-        return list(pool.map(function, items))
+        return [_found(one) for one in pool.map(told, items)]
+
+
+def _told(function: Callable[[Item], Found], item: Item) -> tuple[Found | None, tuple[str, str] | None]:
+    """What came of one item: an error goes from process to process as its words."""
+    try:
+        return function(item), None
+    except KvcalcError as error:
+        return None, (error.message, error.hint)
+
+
+def _found(told: tuple[Any, tuple[str, str] | None]) -> Any:
+    found, error = told
+    if error is not None:
+        raise KvcalcError(error[0], hint=error[1])
+    return found
 
 
 def cores() -> int:
