@@ -50,7 +50,6 @@ SCHEDULER = (
     _flag("Scheduler", "watermark", "--watermark", "SHARE", "Of the blocks, kept free when admitting."),
     _flag("Scheduler", "prefill_schedule_interval", "--prefill-schedule-interval", "N", "Prompts in every N-th step."),
     _flag("Scheduler", "routing", "--routing", "NAME", "least-loaded (default), round-robin or prefix-aware."),
-    _flag("Scheduler", "scheduler_recv_interval", "--scheduler-recv-interval", "N", "SGLang: steps between looks."),
     _flag("Scheduler", "calibrate_from", "--calibrate-from", "FILE", "Measured requests: one factor for all steps."),
     _flag("Scheduler", "step_time_s", "--step-time", "TIME", "Every step takes this long: count steps with 1s."),
 )  # fmt: skip
@@ -78,7 +77,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
     \b
       kvcalc simulate llama-3-8b --gpu l40s --isl 1k --osl 200 --request-rate 3
       kvcalc simulate llama-3-8b --gpu l40s --isl 1k --osl 200 --concurrency 64
-      kvcalc simulate llama-3-8b --gpu l40s --trace FILE --ttft 1s --find-rate
+      kvcalc simulate qwen3-8b --gpu l40s --isl 1k --osl 99 --ttft 1s --find-rate
     A repeated flag sweeps: --request-rate 1 --request-rate 2, -tp 1 -tp 2, ...
     """
     output = Output(flags)

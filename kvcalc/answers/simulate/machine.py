@@ -144,7 +144,7 @@ def _settings(
         long_prefill_token_threshold=asked.long_prefill_token_threshold,
         prefill_schedule_interval=asked.prefill_schedule_interval,
         policy=asked.scheduling_policy,
-        recv_interval=asked.scheduler_recv_interval,
+        recv_interval=deployed.deployment.scheduler_recv_interval or 1,
         prefix_caching=_caches(deployed, extra),
         extra_blocks=extra,
         draft_tokens=deployed.deployment.num_speculative_tokens,

@@ -53,7 +53,6 @@ class SimulateSettings(Frozen):
         int, Within(ge=0, le=10**9), tokens("--long-prefill-token-threshold")
     ] = 0  # fmt: skip
     prefill_schedule_interval: Annotated[int, Within(ge=1, le=1000), count("--prefill-schedule-interval")] = 1
-    scheduler_recv_interval: Annotated[int, Within(ge=1, le=10_000), count("--scheduler-recv-interval")] = 1
     routing: Routing = "least-loaded"
     preemption_mode: Literal["recompute", "swap"] = "recompute"
     step_time_s: Annotated[float | None, Within(gt=0), _seconds("--step-time")] = None
