@@ -9,6 +9,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 import timeit
 from collections.abc import Callable
 from functools import cache
@@ -30,6 +31,13 @@ from kvcalc.formulas.step import (
 POINTS = 1_000_000
 BLOCK = 16_384
 COMMANDS = ("size llama-3-8b --gpu h100-sxm", "step llama-3-8b --gpu h100-sxm", "kv llama-3-8b", "--help")
+# name, aim (20 s and 40 s where the loop takes 0.12 s), requests, clients, prefix cache with shared prompts
+SIMULATIONS = (
+    ("simulate, 74 at once, open", 167.0, 10_000, None, False),
+    ("simulate, 74 at once, open", 167.0, 100_000, None, False),
+    ("simulate, 1,000 clients", 167.0, 20_000, 1000, False),
+    ("simulate, prefix cache, 74 at once", 333.0, 20_000, None, True),
+)
 AIM_SWEEP, AIM_COMMAND, AIM_HELP = 10, 14, 5
 
 
@@ -117,6 +125,50 @@ def command_row(command: str, repeats: int) -> dict[str, Any]:
     return row(name, ours / bare, against, aim) | {"seconds": ours}
 
 
+def simulation_row(name: str, aim: float, count: int, closed: int | None, shared: bool) -> dict[str, Any]:
+    """Requests of 512 tokens in and 500 out through the scheduler, per million, against 10⁷ turns of an empty loop."""
+    from kvcalc.answers.simulate.machine import Simulated
+    from kvcalc.answers.simulate.runs import run
+    from kvcalc.simulator.settings import Settings
+    from kvcalc.simulator.traffic import Length, Sharing, Traffic, requests_of
+
+    times = step_times()
+    slots = closed or 1024
+    step = times.decode(74, 74 * 762, (), ())[0] + 74 / 500 * times.mixed(0, 0, (), [(0, 512)])
+    traffic = Traffic(
+        count=count, prompt=Length(512), output=Length(500), rate=None if closed else 74 / (500 * step), clients=closed,
+        sharing=Sharing(256, 8) if shared else Sharing(),
+    )  # fmt: skip
+    settings = Settings(slots, 8192, 60 * max(slots, 200), prefix_caching=shared)
+    requests = requests_of(traffic)
+    replica = Simulated(settings, times)
+    seconds = min(cpu_seconds(lambda: run(replica, requests)) for _ in range(3))
+    ratio = seconds / count * 1e6 / cpu_seconds(empty_loop)
+    return row(f"{name}, {count:,} requests, for a million", ratio, "10⁷ turns of an empty loop", aim)
+
+
+def step_times() -> Any:
+    """Those of llama-3-8b on one H100, as `simulate` has them."""
+    from kvcalc.answers.deployed import Deployed
+    from kvcalc.answers.question import ask
+    from kvcalc.answers.simulate.machine import simulated
+    from kvcalc.answers.simulate.settings import SimulateSettings
+
+    return simulated(Deployed(ask("llama-3-8b", {"gpu": "h100-sxm"})), SimulateSettings(), 1000).times
+
+
+def cpu_seconds(run: Callable[[], object]) -> float:
+    """Of this process alone: other processes of the machine do not count."""
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
+
+
+def empty_loop() -> None:
+    for _ in range(10**7):
+        pass
+
+
 def row(name: str, ratio: float | None, against: str, aim: float) -> dict[str, Any]:
     return {"name": name, "ratio": None if ratio is None else round(ratio, 2), "against": against, "aim": aim}
 
@@ -128,6 +180,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = [sweep_row(dtype) for dtype in ("float64", "int64")]
     rows.append(everything_row("llama-3-70b"))
+    rows += [simulation_row(*one) for one in SIMULATIONS]
     rows += [command_row(command, options.repeats) for command in COMMANDS]
     if options.json:
         print(json.dumps({"rows": rows}, indent=1))

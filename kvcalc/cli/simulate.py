@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, TARGETS, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
-from kvcalc.cli.output import Output, check_writable, write_atomically
+from kvcalc.cli.files import check_writable, write_file
+from kvcalc.cli.output import Output
 from kvcalc.errors import KvcalcError
 
 
@@ -117,4 +118,4 @@ def _write(run: Any, writable: dict[str, Path]) -> None:
 
     for name, path in writable.items():
         text = requests_csv(run) if name == "requests_csv" else chrome_trace(run)
-        write_atomically(path, text.encode())
+        write_file(path, text.encode())

@@ -26,6 +26,10 @@ class Observer(Protocol):
         """So many equal steps ran; the scheduler is still as it planned the first."""
         ...
 
+    def finish(self) -> None:
+        """After the last step."""
+        ...
+
 
 class Queue(Protocol):
     """Requests that wait."""

@@ -23,6 +23,7 @@ def jump(options, requests, times, jumps=True):
     scheduler = VllmScheduler(options, requests, times, pool_of(options, paths, sizes), seen)
     use = Use()
     Clock(scheduler, Arrivals(requests, seen), use, jumps).run()
+    use.finish()
     assert scheduler.pool.free == options.num_blocks, "every block came back"
     assert not scheduler.running
     assert not scheduler.decoding.count

@@ -22,6 +22,7 @@ def run(options, requests, times, jumps=True):
     paths, sizes = segments_of(requests, options.block_size) if options.prefix_caching else ((), ())
     scheduler = SglangScheduler(options, requests, times, pool_of(options, paths, sizes), seen)
     Clock(scheduler, Arrivals(requests, seen), use, jumps).run()
+    use.finish()
     assert scheduler.pool.free == options.num_blocks
     assert not scheduler.running
     return scheduler, seen, use

@@ -39,6 +39,8 @@ def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
     with _without_collection():
         clocks = run_all(replica, requests, replica.times.scaled(factor), seen)
     schedulers = [clock.scheduler for clock in clocks]
+    for clock in clocks:
+        clock.observer.finish()
     use = joined([clock.observer for clock in clocks if isinstance(clock.observer, Use)])
     counts = [one.counts for one in schedulers]
     return Outcome(

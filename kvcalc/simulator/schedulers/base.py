@@ -59,7 +59,10 @@ class Running:
             self.takes_blocks(step + 1, steps - 1)
         self.counts.steps += steps
         self.end_s = end_s
-        decoding.advance(after, steps)
+        if decoding.windows:
+            decoding.advance(after, steps)
+        else:
+            decoding.cached += decoding.count * steps
         if self.completed:
             done = [request for request in self.completed if not self._decodes(request, after)]
             finished = decoding.ended(after) + done

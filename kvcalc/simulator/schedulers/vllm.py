@@ -16,7 +16,13 @@ class VllmScheduler(Running):
     def plan(self, step: int) -> int:
         decoding, settings = self.decoding, self.settings
         self.chunks, self.completed = [], []
-        stopped = self._make_room(step)
+        needed = decoding.classes[-step % self.block_size]
+        if self.partial is None and needed <= self.pool.free:
+            stopped = False
+            if needed:
+                self.pool.take(needed)
+        else:
+            stopped = self._make_room(step)
         if self.partial is not None or (self.waiting and not stopped and not self.blocked):
             budget = settings.max_num_batched_tokens - decoding.count * self.rows_each
             if self.partial is not None:
