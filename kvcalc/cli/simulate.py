@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any, Literal
 
+from kvcalc.cli.files import check_writable, write_file
 from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, TARGETS, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
-from kvcalc.cli.files import check_writable, write_file
 from kvcalc.cli.output import Output
 from kvcalc.errors import KvcalcError
 
