@@ -161,6 +161,56 @@ def test_plamo_2(hidden: int, layers: int, heads: int, kv: int, want: float) -> 
     assert cache_profile(model).bytes_per_token == layers // 2 * 2 * kv * 128 * 2
 
 
+# Published: 80 B parameters, 13 B active (tencent/Hunyuan-A13B-Instruct); its counts of experts are lists.
+def test_counts_that_are_lists_of_one_entry_a_layer() -> None:
+    model = spec(
+        {"model_type": "hunyuan_v1_moe", "hidden_size": 4096, "intermediate_size": 3072, "num_hidden_layers": 32,
+         "moe_intermediate_size": [3072] * 32, "moe_topk": [8] * 32, "num_shared_expert": [1] * 32, "num_experts": 64,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "attention_head_dim": 128, "vocab_size": 128167,
+         "use_cla": False, "cla_share_factor": 2, "use_mixed_mlp_moe": True, "use_qk_norm": True,
+         "tie_word_embeddings": True, "torch_dtype": "bfloat16"}
+    )  # fmt: skip
+    assert model.doubts == ()
+    assert total_parameters(model) == pytest.approx(80.4e9, rel=0.002)
+    assert active_parameters(model) == pytest.approx(13e9, rel=0.03)
+    assert cache_profile(model).bytes_per_token == 32 * 2 * 8 * 128 * 2
+
+
+# Published: 2.95 B parameters (RWKV7-Goose-World3-2.9B-HF); its state is a 64 × 64 matrix a head in fp32.
+def test_rwkv_7_keeps_a_state_and_no_tokens() -> None:
+    model = spec(
+        {"model_type": "rwkv7", "hidden_size": 2560, "hidden_ratio": 4.0, "intermediate_size": 10240, "head_dim": 64,
+         "num_hidden_layers": 32, "num_heads": 32, "a_low_rank_dim": 96, "decay_low_rank_dim": 96,
+         "gate_low_rank_dim": 320, "v_low_rank_dim": 64, "vocab_size": 65536, "norm_first": True, "norm_bias": True,
+         "attn": None, "attn_mode": "chunk", "value_dim": [2560] * 32, "fuse_norm": True, "torch_dtype": "bfloat16",
+         "tie_word_embeddings": False}
+    )  # fmt: skip
+    assert model.doubts == ()
+    assert total_parameters(model) == pytest.approx(2.95e9, rel=0.002)
+    assert cache_profile(model).bytes_per_token == 0
+    assert cache_profile(model).fixed_bytes == 32 * (40 * 64 * 64 * 4 + 2 * 2560 * 2)
+
+
+# Published: 14.5 B parameters (baichuan-inc/Baichuan-M1-14B-Instruct); windowed layers have heads of their own.
+def test_windowed_layers_with_heads_of_their_own() -> None:
+    model = spec(
+        {"model_type": "baichuan_m1", "hidden_size": 5120, "intermediate_size": 17408, "num_hidden_layers": 40,
+         "num_attention_heads": 20, "num_key_value_heads": 2, "num_swa_attention_heads": 40,
+         "num_swa_key_value_heads": 8, "sliding_window": 8192, "sliding_window_layers": list(range(1, 40, 2)),
+         "conv_window": 2, "vocab_size": 133120, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+    )  # fmt: skip
+    assert model.doubts == ()
+    assert total_parameters(model) == pytest.approx(14.5e9, rel=0.005)
+    assert cache_profile(model).bytes_per_token_at_start == 20 * 2 * 2 * 256 * 2 + 20 * 2 * 8 * 128 * 2
+    assert cache_profile(model).fixed_bytes == 20 * 2 * 2 * 256 * 2 + 20 * 2 * 8 * 128 * 2  # a column of each
+
+
+def test_a_list_of_windows_with_nulls_for_layers_without() -> None:
+    config = config_of(DENSE, model_type="newcomer", sliding_window=[512, None] * 16)
+    windows = {m.window: g.count for g in spec(config).groups for m in g.mixers if m.kind == "attention"}
+    assert windows == {512: 16, None: 16}
+
+
 def test_layers_with_a_window_by_their_indices() -> None:
     model = spec(config_of(DENSE, swa_layers=[0, 1, 2], sliding_window=1024))
     assert {m.window: g.count for g in model.groups for m in g.mixers if m.kind == "attention"} == {1024: 3, None: 29}

@@ -86,10 +86,14 @@ def _other_names(keys: Keys, count: int) -> list[str] | None:
 
 
 def _windowed(keys: Keys, count: int) -> list[str] | None:
-    """`swa_layers`: indices of the layers with the window, where there is one."""
-    if not isinstance(keys.value("swa_layers"), list) or not keys.truth("sliding_window"):
+    """Which layers have the window: by their indices, or by a list of windows with nulls for the rest."""
+    windows = keys.value("sliding_window")
+    if isinstance(windows, list) and len(windows) >= count:
+        return ["sliding" if window else "full" for window in windows[:count]]
+    name = next((name for name in ("swa_layers", "sliding_window_layers") if isinstance(keys.value(name), list)), None)
+    if name is None or isinstance(windows, list) or not keys.truth("sliding_window"):
         return None
-    sliding = set(keys.integers("swa_layers") or [])
+    sliding = set(keys.integers(name) or [])
     return ["sliding" if layer in sliding else "full" for layer in range(count)]
 
 

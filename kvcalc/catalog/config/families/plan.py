@@ -99,7 +99,10 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
     """What this layer says otherwise: keys for its kind, lists with one entry per layer, `per_layer_config`."""
     said: dict[str, object] = {}
     if mixer == "sliding":
-        said.update({name: keys.raw(f"swa_{name}") for name in OF_WINDOWS if keys.has(f"swa_{name}")})
+        for name in OF_WINDOWS:
+            spelled = [f"swa_{name}", *([name.replace("num_", "num_swa_")] if name.startswith("num_") else [])]
+            if keys.has(*spelled):
+                said[name] = keys.raw(*spelled)
         other = keys.child("attention_other_setting")
         if other is not None:
             said.update({name: other.raw(name) for name in ("num_attention_heads", "num_attention_groups", "head_dim")
@@ -127,12 +130,13 @@ def _says(keys: Keys, traits: Traits, mixer: str, layer: int, count: int, owns: 
     return said
 
 
-# What layers with a window have otherwise, under "swa_" and the same name (MiMo-V2, dots.3).
+# What layers with a window have otherwise: swa_head_dim (MiMo-V2, dots.3), num_swa_attention_heads (Baichuan-M1).
 OF_WINDOWS = (
     "num_attention_heads", "num_key_value_heads", "head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank",
     "qk_nope_head_dim", "qk_rope_head_dim", "rope_theta", "attention_sink_bias",
 )  # fmt: skip
 PER_LAYER = (
     "num_attention_heads", "num_key_value_heads", "num_query_heads", "num_kv_heads", "head_dim", "intermediate_size",
-    "ffn_multipliers", "num_experts", "moe_intermediate_size", "sliding_window",
+    "ffn_multipliers", "num_experts", "moe_intermediate_size", "sliding_window", "moe_topk", "num_experts_per_tok",
+    "num_shared_expert", "num_shared_experts", "n_shared_experts",
 )  # fmt: skip

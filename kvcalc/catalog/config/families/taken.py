@@ -2,17 +2,26 @@
 
 from collections.abc import Iterator
 
+from kvcalc.catalog.config.families.kinds import PERIODS
 from kvcalc.catalog.config.families.mlp import TOP_K
 from kvcalc.catalog.config.families.sparse import EXPERTS
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.base import Assumption
 
+# Keys that say which layers have a window.
+WHERE = ("layer_types", "swa_layers", "sliding_window_layers", *PERIODS)
+
 
 def said_dtype(root: Keys, keys: Keys) -> str | None:
     """The dtype of weights that no quantization covers, if the config says it."""
     said = root.text("dtype", "torch_dtype") or keys.text("dtype", "torch_dtype")
     return None if said == "auto" else said
+
+
+def _placed(keys: Keys) -> bool:
+    """Whether a key says which layers have the window."""
+    return any(keys.value(name) is not None for name in WHERE) or isinstance(keys.value("sliding_window"), list)
 
 
 def taken(root: Keys, keys: Keys, traits: Traits, model_type: str) -> Iterator[Assumption]:
@@ -25,7 +34,7 @@ def taken(root: Keys, keys: Keys, traits: Traits, model_type: str) -> Iterator[A
             value=model_type[:100] or None,
             why="a model_type that kvcalc has not met: read by its keys, without biases that they do not say",
         )
-        if keys.truth("sliding_window") and keys.raw("use_sliding_window") is None and not keys.has("layer_types"):
+        if keys.truth("sliding_window") and keys.raw("use_sliding_window") is None and not _placed(keys):
             yield Assumption(
                 name="sliding_window",
                 value=keys.integer("sliding_window"),
