@@ -23,6 +23,7 @@ class Question(NamedTuple):
     deployment: Deployment
     workload: Workload
     asked: str = ""  # the model's name as it was typed
+    given: frozenset[str] = frozenset()  # fields that the user set
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -51,8 +52,8 @@ def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = 
     deployment = checked(Deployment, {"engine": engine, **left})
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
     found = without_doubts(load(model)) if strict else load(model)
-    spec = stored_as(found, deployment)
-    return Question(model=spec, gpu=gpu, deployment=deployment, workload=workload, asked=model)
+    stored = stored_as(found, deployment)
+    return Question(stored, gpu, deployment, workload, asked=model, given=frozenset(flags))
 
 
 def runs_beyond(name: str, tokens: int, limit: str) -> Assumption:

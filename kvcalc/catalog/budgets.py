@@ -22,6 +22,7 @@ _TABLE = re.compile(r"\s*\[\[\s*deployment\s*\]\]")
 _OWN_KEYS = ("name", "model", "serve", "gpu", "limit")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization",
           "isl": "input_len", "osl": "output_len"}  # fmt: skip
+_TARGETS = ("ttft_s", "tpot_s")  # in a budget they are limits
 # A number in the file is no version: 0.10 would be read as 0.1.
 NUMERIC = read_from_text(Deployment) | read_from_text(Workload)
 LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
@@ -29,8 +30,8 @@ LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
 
 def flag_fields() -> dict[str, str]:
     """Every flag that a file may set, without its dashes, and the field it fills."""
-    fields = {flag_of(name)[2:]: name for name in (*field_names(Deployment), *field_names(Workload))}
-    return fields | _SHORT | {"strict": "strict"}
+    names = (*field_names(Deployment), *(name for name in field_names(Workload) if name not in _TARGETS))
+    return {flag_of(name)[2:]: name for name in names} | _SHORT | {"strict": "strict"}
 
 
 def read_budget(path: Path, strict: bool = False) -> Budget:
@@ -74,6 +75,8 @@ def _table_lines(path: Path) -> list[int]:
 def _known(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in keys:
+            if f"max-{key}" in LIMIT_KEYS:
+                raise KvcalcError(f"{where}: {key} is a limit", hint=f"write max-{key} under [deployment.limit]")
             listing = "known here: " + ", ".join(keys)
             raise KvcalcError(f"{where}: unknown key {key!r}", hint=did_you_mean(key, keys, listing))
 

@@ -43,5 +43,6 @@ def command(models: ModelsArgument, flags: Flags) -> None:
         contexts=tuple(sorted({c for c in contexts if c is not None})),
         batch=questions[0].workload.batch or 1,
         cache_dtypes=tuple(dict.fromkeys(dtypes)),
+        given=questions[0].given,
     )
     output.emit(report, "kv", page, rows)

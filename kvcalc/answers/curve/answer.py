@@ -15,6 +15,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import running_at_once
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question, ask
+from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
@@ -56,7 +57,9 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
         under.extend(found.under_target())
         deployed, at = found.deployed, found.speed.point
         name = {"gpu": deployed.gpu.name, "tp": deployed.deployment.tensor_parallel_size, "context": at.context}
-        assumptions.append((name, (*asked[0].assumptions, *assumptions_of(deployed), *found.speed.assumptions)))
+        assumptions.append(
+            (name, (*asked[0].assumptions, *assumptions_of(deployed), *found.speed.assumptions, *found.unused()))
+        )
         warnings.update(dict.fromkeys((*at.warnings, *price_warnings(deployed))))
     served = deployed.lengths is not None
     return CurveReport(
@@ -92,7 +95,8 @@ class Curve:
     """The questions of one curve: a deployment, at every batch or number of clients that was given."""
 
     def __init__(self, asked: list[Question]) -> None:
-        self.deployed = Deployed(asked[0])
+        self.question = asked[0]
+        self.deployed = Deployed(self.question)
         self.speed = Performance(self.deployed)
         self.served = self.deployed.lengths is not None
         if self.served and asked[0].workload.batch is not None:
@@ -105,6 +109,16 @@ class Curve:
     def points(self) -> Iterator[CurvePoint]:
         for size in self.given or _powers(self._most()):
             yield _point(self._at(size), self.deployed)
+
+    def unused(self) -> tuple[Assumption, ...]:
+        """Flags that change no point of the curve."""
+
+        def figures(question: Question) -> object:
+            other = Curve([question])
+            other.given = self.given
+            return tuple(other.points()), tuple(other.under_target())
+
+        return unused(self.question, figures)
 
     def _at(self, size: int) -> Performance:
         if not self.served:

@@ -4,15 +4,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kvcalc.answers.explain import explain
-from kvcalc.answers.question import runs_beyond
+from kvcalc.answers.question import Question, runs_beyond
+from kvcalc.answers.unused import unused
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.cache import CacheProfile, cache_profile, element_bytes
+from kvcalc.counting.layout_check import check_layout
 from kvcalc.engines import cache_dtype, capacity, rules
 from kvcalc.formulas import cache as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
+from kvcalc.specs.load import Workload
 from kvcalc.specs.model import Attention, LatentAttention, ModelSpec
 from kvcalc.specs.variants import architecture_variants
 from kvcalc.units import format_count
@@ -28,18 +31,23 @@ def kv(
     contexts: tuple[int, ...] = (),
     batch: int = 1,
     cache_dtypes: tuple[str, ...] = (),
+    given: frozenset[str] = frozenset(),
 ) -> KvReport:
-    """Every model with every cache dtype side by side; one model alone is also shown with other caches."""
+    """Every model with every cache dtype side by side; one model alone is also shown with other caches.
+
+    `given`: fields of the deployment that the user set; those that change no figure are listed.
+    """
     models = tuple(models)
     rows: list[KvModel] = []
     assumptions: list[Assumption] = []
     figures: list[Figure] = []
     for model in models:
+        check_layout(model, deployment.layout)
         at = contexts or _contexts(model)
         for dtype in cache_dtypes or ("auto",):
-            asked = replace(deployment, kv_cache_dtype=dtype)
-            resolved = cache_dtype(model, asked)
-            rows.append(_model(model, AS_IT_IS, resolved, asked, at))
+            typed = replace(deployment, kv_cache_dtype=dtype)
+            resolved = cache_dtype(model, typed)
+            rows.append(_model(model, AS_IT_IS, resolved, typed, at))
             figures.extend(_working(model, resolved))
         assumptions.extend(model.assumptions)
     assumptions.append(
@@ -49,6 +57,8 @@ def kv(
             why="what a smaller cache dtype or another architecture does to the model's answers is not modelled",
         )
     )
+    asked = Question(models[0], None, deployment, Workload(), given)
+    assumptions.extend(unused(asked, lambda one: kv(models, one.deployment, contexts, batch, cache_dtypes).result))
     longest = max(contexts, default=0)
     exceeded = [
         f"the maximum of {model.name}, {format_count(model.max_context)}"
@@ -103,7 +113,7 @@ def _contexts(model: ModelSpec) -> tuple[int, ...]:
 
 def _memory(name: str) -> GpuMemory:
     gpu = load_gpu(name)
-    return GpuMemory(name=gpu.title, memory_bytes=gpu.memory_bytes)
+    return GpuMemory(name=gpu.title, memory_bytes=gpu.usable_memory_bytes)
 
 
 def _model(model: ModelSpec, variant: str, dtype: str, deployment: Deployment, contexts: tuple[int, ...]) -> KvModel:

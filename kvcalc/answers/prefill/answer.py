@@ -20,6 +20,7 @@ from kvcalc.answers.prefill.chunks import (
 )
 from kvcalc.answers.prefill.pools import Load, disaggregation
 from kvcalc.answers.question import Question, runs_beyond
+from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
@@ -115,7 +116,8 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
         result=result,
         figures=(*figures, *swap_figures),
         assumptions=(*question.assumptions, *nothing_fits, *_unpriced(deployed), *point.assumptions,
-                     *_assumed(deployed, result), *alone.assumptions),
+                     *_assumed(deployed, result), *alone.assumptions,
+                     *unused(question, lambda other: prefill(other, settings).result)),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*speed.warnings, *_too_long(deployed, prompt)),
     )  # fmt: skip

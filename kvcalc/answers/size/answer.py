@@ -8,6 +8,7 @@ from kvcalc.answers.load import require_within
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question
+from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
@@ -95,11 +96,17 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
                 *assumptions_of(deployed),
                 *speed.assumptions,
                 *unsaid(command),
+                *unused(question, _figures),
             )
         ),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=(*speed.warnings, *deployed.budget.warnings, *price_warnings(deployed)),
     )
+
+
+def _figures(question: Question) -> SizeResult:
+    """What a flag may change; the command line that starts it names flags whether or not they do."""
+    return replace(size(question, with_advice=False, with_working=False).result, command=None)
 
 
 def _working(speed: Performance) -> tuple[Figure, ...]:
@@ -187,15 +194,16 @@ def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:
     # The engine may store another type than the file: whisper's float32 as 16 bits.
     plain = replace(deployed.deployment, engine="ideal", kv_cache_dtype=deployed.cache_dtype)
     ideal = capacity(deployed.model, plain, max(0, deployed.pool_bytes or 0))
-    said = _difference(ideal.max_concurrency(), deployed.capacity)
+    length = deployed.max_model_len or context
+    said = _difference(ideal.max_concurrency(length), deployed.capacity, length)
     return IdealCapacity(
         kv_cache_size_tokens=ideal.kv_cache_size_tokens, max_batch=ideal.max_batch(context), difference=said
     )
 
 
-def _difference(ideal: float | None, held: Capacity) -> str:
-    """Sequences of max_model_len, which mean the same to every engine; the tokens that engines print do not."""
-    real = held.max_concurrency()
+def _difference(ideal: float | None, held: Capacity, length: int) -> str:
+    """Sequences of one length, which mean the same to every engine; the tokens that engines print do not."""
+    real = held.max_concurrency(length)
     if ideal is None or real is None:
         return "the cache does not grow"
     lost = 1 - real / ideal if ideal else 0.0

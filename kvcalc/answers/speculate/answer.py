@@ -11,6 +11,7 @@ from kvcalc.answers.speculate.acceptance import Acceptance, break_even, from_fil
 from kvcalc.answers.speculate.drafter import Drafter, Tree, drafter, usual_acceptance
 from kvcalc.answers.speculate.memory import as_served, deploy_draft, draft_memory
 from kvcalc.answers.speculate.rounds import Rounds
+from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import Verdict, verdict
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import speculative as formulas
@@ -99,6 +100,7 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
             *placed,
             *usual,
             *(() if plain_speed.step is None else plain_speed.step.assumptions),
+            *unused(question, lambda other: speculate(other, settings).result),
         ),
         sources=(
             *target.model.sources,
@@ -114,6 +116,8 @@ def _drafter(target: Deployed, settings: SpeculateSettings) -> tuple[Drafter, tu
         raise KvcalcError("the tree is shaped in several ways", hint="one of --tree, --tree-width, --tree-nodes")
     shape = None if settings.tree else Tree(widths=settings.tree_width, nodes=settings.tree_nodes)
     found = drafter(target.model, settings.draft, settings.draft_cost, shape)
+    if settings.draft_quantization is not None and found.kind != "model":
+        raise KvcalcError("--draft-quantization: no draft model is given", hint="name one with --draft")
     if found.model is not None and found.kind == "model":
         stored = as_served(found.model, target.model.dtype, settings.draft_quantization)
         found = replace(found, model=stored, own=stored)

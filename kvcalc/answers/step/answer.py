@@ -7,6 +7,7 @@ from kvcalc.answers.paging import paging_of
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question
 from kvcalc.answers.step.rows import intensity, operator_rows, sums, with_shares
+from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.answers.working import peak_of, working
 from kvcalc.formulas import matmul
@@ -66,7 +67,13 @@ def step(question: Question, with_working: bool = True) -> StepReport:
         },
         result=result,
         figures=(*working(speed), *sums(result.operators)) if with_working else (),
-        assumptions=(*question.assumptions, *assumed, *time_assumptions(deployed), *speed.assumptions),
+        assumptions=(
+            *question.assumptions,
+            *assumed,
+            *time_assumptions(deployed),
+            *speed.assumptions,
+            *unused(question, lambda other: step(other, with_working=False).result),
+        ),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
         warnings=speed.warnings,
     )

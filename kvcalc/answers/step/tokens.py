@@ -12,6 +12,7 @@ from kvcalc.answers.performance import range_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.step.answer import thresholds
 from kvcalc.answers.step.rows import intensity, operator_rows, with_shares
+from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
@@ -78,7 +79,11 @@ def step_of_tokens(question: Question, tokens: int) -> StepReport:
         },
         result=result,
         figures=_working(deployed, at, batch * tokens),
-        assumptions=(*question.assumptions, *at.assumptions),
+        assumptions=(
+            *question.assumptions,
+            *at.assumptions,
+            *unused(question, lambda other: step_of_tokens(other, tokens).result),
+        ),
         sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
     )
 

@@ -1,0 +1,97 @@
+"""Nothing is dropped in silence: every flag changes a figure, or is listed as one that cannot, or is refused."""
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvcalc.catalog.budgets import flag_fields
+from kvcalc.cli.app import run
+from kvcalc.cli.flags import Flag
+
+BASE = {
+    "size": "llama-3-8b --gpu h100-sxm --price 2.5",
+    "step": "llama-3-8b --gpu h100-sxm --batch 8 --context 2048",
+    "prefill": "llama-3-8b --gpu h100-sxm --isl 4096 --batch 8 --context 2048",
+    "speculate": "llama-3-8b --gpu h100-sxm --draft-cost 0.1 --acceptance 0.7 --context 2048",
+    "curve": "llama-3-8b --gpu h100-sxm --batch 8 --context 2048",
+    "compare": "llama-3-8b --gpu h100-sxm",
+    "kv": "llama-3-8b --context 2048",
+}
+VALUES = {
+    "gpu": "l40s", "engine": "sglang", "engine_version": "0.8", "dtype": "fp16", "quantization": "fp8",
+    "kv_cache_dtype": "fp8", "mamba_ssm_cache_dtype": "bf16", "max_model_len": "4096", "max_num_seqs": "64",
+    "max_num_batched_tokens": "2048", "block_size": "64", "gpu_memory_utilization": "0.8", "kv_memory_bytes": "20GB",
+    "overhead_bytes": "3GiB", "price_usd_per_hour": "3", "pricing": "spot", "context": "1024", "input_len": "1000",
+    "output_len": "100", "concurrency": "16", "num_prompts": "50", "prefix_hit": "512", "tpot_s": "30ms",
+    "ttft_s": "1s", "num_redundant_experts": "8", "max_lora_rank": "64", "draft_quantization": "fp8",
+}  # fmt: skip
+USUAL = "2"
+ELSEWHERE = {"serve", "price_file", "format", "output", "strict", "draft"}  # need a file or a text; tests of their own
+
+
+def commands_flags() -> Iterator[tuple[str, Flag]]:
+    for command in BASE:
+        for flag in import_module(f"kvcalc.cli.{command}").command.flags:
+            taken = any(name in BASE[command].split() for name in flag.names)
+            if flag.field not in ELSEWHERE and flag.kind != "bool" and not taken:
+                yield command, flag
+
+
+def words(flag: Flag) -> list[str]:
+    name = flag.names[0].split("/")[0]
+    return [name] if flag.kind == "switch" else [name, VALUES.get(flag.field, USUAL)]
+
+
+def answer(capsys: pytest.CaptureFixture[str], argv: list[str]) -> Any:
+    """The JSON of a command; None where it refuses."""
+    code = run([*argv, "--json"])
+    out = capsys.readouterr().out
+    return None if code == 2 else json.loads(out)
+
+
+@pytest.mark.parametrize("command, flag", list(commands_flags()), ids=lambda one: getattr(one, "field", one))
+def test_a_flag_changes_a_figure_or_is_listed(capsys: pytest.CaptureFixture[str], command: str, flag: Flag) -> None:
+    base = [command, *BASE[command].split()]
+    plain, found = answer(capsys, base), answer(capsys, [*base, *words(flag)])
+    if found is None or found["result"] != plain["result"]:
+        return
+    new = [one["name"] for one in found["assumptions"] if one not in plain["assumptions"]]
+    assert new or found.get("warnings") != plain.get("warnings"), f"{command} {words(flag)} is dropped in silence"
+
+
+def test_every_flag_of_a_budget_is_a_flag_of_a_command() -> None:
+    """So the test above goes over the keys of a budget too: both become the same fields."""
+    shown = {flag.field for _, flag in commands_flags()} | ELSEWHERE
+    shown |= {flag.field for command in BASE for flag in import_module(f"kvcalc.cli.{command}").command.flags}
+    assert set(flag_fields().values()) <= shown
+
+
+@pytest.mark.parametrize("argv, named", [
+    ("size llama-3-8b --gpu h100-sxm --isl 1000", "--input-len"),
+    ("size llama-3-8b --gpu h100-sxm --concurrency 16", "--concurrency"),
+    ("size llama-3-8b --gpu h100-sxm --isl 100 --osl 100 --prefix-hit 8", "--prefix-hit"),  # less than a block
+    ("size llama-3-8b --gpu h100-sxm --max-lora-rank 64", "--max-lora-rank"),
+    ("step llama-3-8b --gpu h100-sxm --batch 1 --price 2", "--price"),
+    ("kv llama-3-8b -tp 2", "--tensor-parallel-size"),
+])  # fmt: skip
+def test_what_changes_nothing_is_named(capsys: pytest.CaptureFixture[str], argv: str, named: str) -> None:
+    found = answer(capsys, argv.split())
+    assert named in [one["name"] for one in found["assumptions"]]
+
+
+def test_a_layout_that_does_not_divide_is_refused_without_a_gpu_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, ["kv", "llama-3-8b", "-tp", "3"]) is None
+
+
+def test_a_target_in_a_deployment_is_a_limit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "budget.toml"
+    file.write_text(
+        'schema = "kvcalc.budget/1"\n[[deployment]]\nmodel = "llama-3-8b"\ngpu = "h100-sxm"\ntpot = "1ms"\n'
+        "[deployment.limit]\nfits = true\n"
+    )
+    assert run(["check", str(file)]) == 2
+    assert "write max-tpot under [deployment.limit]" in capsys.readouterr().err
