@@ -57,7 +57,7 @@ def kv(
             why="what a smaller cache dtype or another architecture does to the model's answers is not modelled",
         )
     )
-    asked = Question(models[0], None, deployment, Workload(), given)
+    asked = Question(models[0], None, deployment, Workload(), given=given)
     assumptions.extend(unused(asked, lambda one: kv(models, one.deployment, contexts, batch, cache_dtypes).result))
     longest = max(contexts, default=0)
     exceeded = [
