@@ -23,6 +23,7 @@ from times.kernel_cases import seconds
 from times.kernel_points import KERNEL_KINDS, ODD, constants_of, five_fold, reason_of, shipped
 from times.known import known_profiles, known_ranges, range_of
 from times.left_out import constants_behind, left_out_all
+from times.local_cases import PREFIX, answer_case, left_out_cases
 from times.points import Point, is_rate, point_of, predict
 
 from kvcalc.timing.ranges import Spread
@@ -105,6 +106,21 @@ def answer_points(groups: dict[str, list[dict[str, Any]]], refit: bool) -> list[
     return answers
 
 
+def answer_local(groups: dict[str, list[dict[str, Any]]], refit: bool) -> list[Answer]:
+    """llama.cpp, through its own kernels."""
+    answers, found = [], []
+    for group, cases in groups.items():
+        for case in cases:
+            one, local = Answer(case, f"{group}:{case['metric']}"), answer_case(case)
+            one.kind, one.have, one.low, one.high, one.reason = local[1:]
+            answers.append(one)
+            found.append(local)
+    if refit:
+        for one, without in zip(answers, left_out_cases(found), strict=True):
+            one.left_out = without
+    return answers
+
+
 def _fill(one: Answer, have: float, around: Spread, rate: bool) -> None:
     if not isfinite(have):
         one.reason = "no finite answer"
@@ -152,7 +168,10 @@ def result(folder: Path, refit: bool) -> dict[str, Any]:
     for group in sorted(groups):
         if group.startswith("k_"):
             answers += answer_kernels(group, groups[group], refit)
-    answers += answer_points({name: cases for name, cases in groups.items() if not name.startswith("k_")}, refit)
+    local = {name: cases for name, cases in groups.items() if name.startswith(PREFIX)}
+    answers += answer_local(local, refit)
+    others = {name: cases for name, cases in groups.items() if not name.startswith(("k_", PREFIX))}
+    answers += answer_points(others, refit)
     rows, kinds = by("row", answers), by("kind", answers)
     for group, kind in KERNEL_KINDS.items():
         good = [one.case for one in answers if one.row == group and one.have is not None]

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 from accuracy_time import read
+from times import refit_local
 from times.fit_engines import FITS, Tables, fitted, left_out
 from times.fit_kernels import EXPERTS_FLOPS_SHARE
-from times.fit_llamacpp import fit_llamacpp
 from times.fit_ranges import fit_ranges
 from times.kernel_cases import seconds
 from times.kernel_points import KERNEL_KINDS, constants_of, five_fold, shipped
@@ -26,6 +26,7 @@ from times.known import ENGINES as OWN_ENGINES
 from times.known import RANGES as OWN_RANGES
 from times.known import shipped_tables
 from times.known import tables as rows_of_file
+from times.local_cases import PREFIX
 from times.points import Point, point_of, predict
 from times.refit_kernels import fit_all, generic, rounded, sources, write
 from times.setting import Case, forget_machines
@@ -73,10 +74,6 @@ def fit_kernels(cases: Mapping[str, Sequence[Case]], save: bool) -> None:
             measured[load_gpu(case["gpu"]).name].append(case)
     for name, table in tables.items():
         write(folder / f"{name}.toml", KERNELS, {"evidence": sources(measured[name]), "date": date} | table)
-    llamacpp = list(cases.get("llamacpp_xd", ()))
-    for name, table in fit_llamacpp(llamacpp).items():
-        whole = {"evidence": sources(llamacpp), "date": date, "weight_only_share": {"8": 1.0, "4": 1.0}}
-        write(folder / f"{name}.toml", KERNELS, whole | table)
     shared = {"evidence": "medians over the measured GPUs", "date": date} | BY_HAND
     write(folder / "generic.toml", KERNELS, shared | generic(tables))
     forget_files()
@@ -86,7 +83,7 @@ def fit_kernels(cases: Mapping[str, Sequence[Case]], save: bool) -> None:
 def points_of(cases: Mapping[str, Sequence[Case]], tables: Tables) -> list[Point]:
     found = []
     for group in sorted(cases):
-        for case in cases[group] if not group.startswith("k_") else ():
+        for case in cases[group] if not group.startswith(("k_", PREFIX)) else ():
             try:
                 found.append(point_of(case, resolved(tables)))
             except KvcalcError:
@@ -139,6 +136,10 @@ def main() -> None:
         write(OWN_ENGINES, OWN_HEADER, {"profile": [table for table in tables if table["name"] in mine]})
         write(RANGES, RANGES_HEADER, {"range": ranges})
         write(OWN_RANGES, OWN_HEADER, {"range": own})
+    local = arguments.cases.resolve().parent / "reports" / "llama_bench.json"
+    if local.is_file():
+        print("\nllama.cpp: points, devices, error, left out by device")
+        refit_local.refit(local, arguments.write)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,18 @@ def parse_bytes(text: str, what: str = "size") -> int:
     return int(value)
 
 
+def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
+    """Read bytes per second: a size with its unit, with or without "/s".
+
+    Raises:
+        KvcalcError: no number, or no unit that is known.
+
+    >>> parse_bandwidth("96GB/s"), parse_bandwidth("25 GB")
+    (96000000000.0, 25000000000.0)
+    """
+    return float(parse_bytes(text.strip().removesuffix("/s"), what))
+
+
 def parse_gib(text: str, what: str = "size") -> int:
     """Read a size that vLLM takes as a bare number of GiB (`--cpu-offload-gb`, `--swap-space`).
 

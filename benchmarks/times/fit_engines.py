@@ -132,7 +132,6 @@ FITS = (
             Constant("mlperf", "arrival_share", 0.9, 1.0, 0.1),
         ),
     ),
-    Fit("llamacpp", _task("decode", "llamacpp"), (Constant("llamacpp", "launch_factor", 0.5, 2.0),)),
     Fit(
         "vllm-2024-amd first token",
         _task("alone", "vllm-2024-amd", "vllm-2024-cdna-3"),

@@ -4,20 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from times.fit_engines import FITS, Tables, left_out
-from times.fit_llamacpp import CONSTANTS, left_out_llamacpp
 from times.known import shipped_tables
 from times.points import Point, predict
 
-from kvcalc.catalog.kernels import similar
 from kvcalc.timing.engine_profiles import resolved
-
-LLAMACPP = "llamacpp-2024"  # the profile whose kernels end-to-end points decide
 
 
 def constants_behind(points: Sequence[Point]) -> int:
     """How many constants that were fitted to end-to-end points enter these."""
-    classes = {similar(point.setting.gpu, "llamacpp") for point in points if point.profile == LLAMACPP}
-    return sum(len(fit.constants) for fit in FITS if any(map(fit.chosen, points))) + CONSTANTS * len(classes)
+    return sum(len(fit.constants) for fit in FITS if any(map(fit.chosen, points)))
 
 
 def left_out_all(points: Sequence[Point], tables: Tables | None = None) -> Any:
@@ -28,7 +23,4 @@ def left_out_all(points: Sequence[Point], tables: Tables | None = None) -> Any:
         places = [place for place, point in enumerate(points) if fit.chosen(point)]
         if places:
             found[places] = left_out(fit, [points[place] for place in places], given)
-    kernels = [place for place, point in enumerate(points) if point.profile == LLAMACPP]
-    if kernels:
-        found[kernels] = left_out_llamacpp([points[place] for place in kernels], resolved(given))
     return found

@@ -13,7 +13,7 @@ from times.fit_links import by_group, fit_group
 from times.kernel_cases import Case, seconds
 
 from kvcalc.catalog.gpus import load_gpu
-from kvcalc.cli.output import write_atomically
+from kvcalc.cli.files import write_file
 from kvcalc.results.data import said_of
 
 # TOML table and the names of a row's key, by case group.
@@ -123,7 +123,7 @@ def write(path: Path, header: str, table: Mapping[str, Any]) -> None:
     """A TOML file with a comment on top; replaced whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"# {line}\n" for line in header.splitlines()) + tomli_w.dumps(dict(table))
-    write_atomically(path, text.encode())
+    write_file(path, text.encode())
 
 
 def sources(cases: Iterable[Case]) -> str:

@@ -25,7 +25,7 @@ from kvcalc.timing.serving import Requests
 Case = Mapping[str, Any]
 ENGINES = {
     "vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm", "TensorRT-LLM-based": "trtllm",
-    "gpt-fast": "gpt-fast", "llama.cpp": "llamacpp",
+    "gpt-fast": "gpt-fast",
 }  # fmt: skip
 # Versions that cases give as words or dates. The branch for gpt-oss of August 2025 is between 1.0 and 1.1.
 DATED = {("vllm", "mid-2024"): "0.5", ("trtllm", "mid-2024"): "0.10", ("trtllm", "gpt-oss-dev"): "1.0"}
@@ -192,6 +192,4 @@ def _version(case: Case, engine: str) -> str | None:
         return IMAGES.get((engine, case.get("weights_dtype", ""), load_gpu(case["gpu"]).name))
     if said[:1].isdigit() and not said.startswith("20"):
         return said
-    if engine == "llamacpp":
-        return said[:4] or None
     return YEARS.get((engine, case.get("year", 0))) if not said or said.startswith("20") else None

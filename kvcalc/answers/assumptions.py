@@ -40,6 +40,10 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
         each = deployed.replica.machine.profile.eager_layer_s
         why = "without graphs the host launches kernel by kernel: seconds of a layer at least, from one report"
         found.append(Assumption(name="eager launches", value=each, why=why))
+    if deployed.gpu.calibration is not None:
+        from kvcalc.answers.calibrate.both import calibration_assumptions
+
+        found.extend(calibration_assumptions(deployed))
     if deployment.swap_space_bytes:
         found.append(Assumption(name="swap space", value=None, why="CPU memory: nothing changes on the GPU"))
     return tuple(found)

@@ -6,6 +6,7 @@ from kvcalc.answers.question import Question
 from kvcalc.catalog.prices import bill
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.layout import pipeline_stages
+from kvcalc.counting.placement import host_part
 from kvcalc.engines import (
     admitted_sequences,
     cache_dtype,
@@ -126,7 +127,7 @@ class Deployed:
     def max_num_batched_tokens(self) -> int:
         """Prompt tokens that one step carries at most."""
         given = self.deployment.max_num_batched_tokens or self.int_taken("max_num_batched_tokens")
-        return given or BATCHED_TOKENS
+        return self.int_taken("ubatch_size") or given or BATCHED_TOKENS
 
     @cached_property
     def gpu_memory_utilization(self) -> float | None:
@@ -157,6 +158,7 @@ class Deployed:
             eager=deployment.enforce_eager,
             offload_bytes=min(deployment.cpu_offload_bytes, self.weight_bytes),
             recv_interval=deployment.scheduler_recv_interval or 1,
+            host=host_part(self.model, deployment) if deployment.engine == "llamacpp" else None,
         )
 
     @property

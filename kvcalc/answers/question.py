@@ -50,10 +50,34 @@ def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = 
     gpu_name = left.pop("gpu", None)
     workload = checked(Workload, {name: left.pop(name) for name in field_names(Workload) if name in left})
     deployment = checked(Deployment, {"engine": engine, **left})
+    check_local(deployment)
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
     found = without_doubts(load(model)) if strict else load(model)
     stored = stored_as(found, deployment)
     return Question(stored, gpu, deployment, workload, asked=model, given=frozenset(flags))
+
+
+# llama.cpp's own settings, by their flags: no other engine has them.
+LOCAL = {
+    "backend": "--backend", "ubatch_size": "--ubatch-size", "flash_attn": "--flash-attn", "n_gpu_layers": "-ngl",
+    "n_cpu_moe": "--n-cpu-moe", "host_memory_bandwidth": "--host-memory-bandwidth",
+}  # fmt: skip
+
+
+def check_local(deployment: Deployment) -> None:
+    """Raise KvcalcError where a setting of llama.cpp is given to another engine, or to no purpose."""
+    usual = Deployment()
+    given = [flag for field, flag in LOCAL.items() if getattr(deployment, field) != getattr(usual, field)]
+    if given and deployment.engine != "llamacpp":
+        raise KvcalcError(
+            f"{given[0]} is llama.cpp's, and the engine is {deployment.engine}",
+            hint="add --engine llamacpp",
+        )
+    alone = deployment.n_gpu_layers is None and not deployment.n_cpu_moe
+    if deployment.host_memory_bandwidth is not None and alone:
+        raise KvcalcError(
+            "--host-memory-bandwidth changes nothing: the whole model is on the GPU", hint="give -ngl or --n-cpu-moe"
+        )
 
 
 def runs_beyond(name: str, tokens: int, limit: str) -> Assumption:

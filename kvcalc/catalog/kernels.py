@@ -4,6 +4,9 @@ from functools import cache
 from typing import Any
 
 from kvcalc.catalog.files.toml import data_dir, read_toml
+from kvcalc.catalog.ggml import ggml_kernels as ggml_kernels
+from kvcalc.catalog.ggml import host_bandwidth as host_bandwidth
+from kvcalc.catalog.ggml import local_setting as local_setting
 from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
 from kvcalc.specs.gpu import GpuSpec
@@ -22,29 +25,27 @@ KEYS = {
 }
 
 
-def load_kernels(gpu: GpuSpec, engine: str | None = None) -> Kernels:
+def load_kernels(gpu: GpuSpec) -> Kernels:
     """The kernel constants of a GPU, complete: what it lacks is filled from GPUs like it, then from the generic rows.
 
     Args:
         gpu: the spec; kernels of its own (a user's, measured) come before any file's.
-        engine: one whose kernels differ from everybody's (`llamacpp`) has constants by class of GPU.
 
     `like` of the result names whose constants they are where the GPU has none of its own; None where it has.
 
     Raises:
         KvcalcError: a data file is malformed.
     """
-    of_engine = similar(gpu, engine) if engine else None
-    known = _chain(None if of_engine else gpu.name, of_engine or similar(gpu))
+    known = _chain(gpu.name, similar(gpu))
     return known if gpu.kernels is None else replace(_merged([gpu.kernels, known]), like=None)
 
 
 @cache
-def _chain(own: str | None, other: str | None) -> Kernels:
+def _chain(own: str, other: str | None) -> Kernels:
     """A GPU's own file, completed by that of the one that it is like, and by the generic rows."""
-    mine = None if own is None else _file(own)
+    mine = _file(own)
     files = [mine, _file(other) if other and other != own else None, _file(GENERIC)]
-    like = None if mine or own is None else other or GENERIC
+    like = None if mine else other or GENERIC
     return replace(_merged([one for one in files if one is not None]), like=like)
 
 
@@ -60,12 +61,9 @@ def _classes() -> list[dict[str, Any]]:
     return list(table["class"])
 
 
-def similar(gpu: GpuSpec, engine: str | None = None) -> str | None:
-    """Whose kernels a GPU runs like: the first class that it belongs to, of those of one engine or of those of none."""
-    for one in _classes():
-        if one.get("engine") == engine and _belongs(gpu, one):
-            return str(one["like"])
-    return None
+def similar(gpu: GpuSpec) -> str | None:
+    """Whose kernels a GPU runs like: the first class that it belongs to."""
+    return next((str(one["like"]) for one in _classes() if _belongs(gpu, one)), None)
 
 
 def _belongs(gpu: GpuSpec, one: dict[str, Any]) -> bool:

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
-from kvcalc.cli.flags import OUTPUT, Flag
+from kvcalc.cli.files import check_writable, write_file
+from kvcalc.cli.flags import GPU, OUTPUT, SERVING, Flag
 from kvcalc.cli.options import Flags, takes
 from kvcalc.cli.output import Output
 from kvcalc.cli.progress import bar
+from kvcalc.errors import KvcalcError
 from kvcalc.units import parse_count, parse_seconds, parse_tokens
 
 DEVICE = (
@@ -19,18 +21,32 @@ _SHAPE = (
     Flag("block_size", ("--block-size",), "TOKENS", "Tokens in a page of the cache. Default 64.", "Numbers"),
 )
 _SPEC = (Flag("spec", ("--spec",), "FILE", "Write the GPU spec here. Default: the user's cache.", "Output"),)
+_FROM = (
+    Flag("results", ("--from",), "FILE", "Results of vllm bench serve, bench_serving, llama-bench; a log of requests.",
+         "Results", kind="texts"),
+    Flag("model", ("--model",), "MODEL", "What was served.", "Results"),
+)  # fmt: skip
 
 
-@takes(DEVICE, _SHAPE, _SPEC, OUTPUT)
+@takes(DEVICE, _SHAPE, _FROM, GPU, SERVING, _SPEC, OUTPUT)
 def command(flags: Flags) -> None:
-    """This device's real bandwidth, matrix rate and latencies, saved as a GPU spec.
+    """This device's real bandwidth, matrix rate and latencies, saved as a GPU spec; or others' results as factors.
 
     \b
+      kvcalc calibrate --from bench.json --model llama-3.1-8b --gpu h100-sxm --spec my-h100.toml
       kvcalc calibrate
       kvcalc calibrate --device cpu --spec my-machine.toml
       kvcalc size llama-3-8b --gpu my-machine.toml
     """
     output = Output(flags)
+    if "results" in flags:
+        _from_results(flags, output)
+        return
+    foreign = sorted(flags.keys() - {flag.field for flag in (*DEVICE, *_SHAPE, *_SPEC, *OUTPUT)})
+    if foreign:
+        raise KvcalcError(
+            f"{foreign[0].replace('_', '-')} describes what was measured", hint="give results: --from FILE"
+        )
     from kvcalc.executor.calibrate import DEFAULT, calibrate, report_of
     from kvcalc.executor.device import open_device
     from kvcalc.executor.microbench_layer import Heads
@@ -52,3 +68,26 @@ def command(flags: Flags) -> None:
         result = calibrate(Bench(device, Patience(patience)), heads, progress=progress)
     result = save(result, Path(flags["spec"]) if "spec" in flags else None)
     output.emit(report_of(result), "calibrate", page, rows)
+
+
+def _from_results(flags: Flags, output: Output) -> None:
+    """Factors from somebody's results; no device is touched."""
+    from kvcalc.answers.calibrate.answer import calibrate_from
+    from kvcalc.answers.device.calibration import toml_of
+    from kvcalc.answers.question import ask
+    from kvcalc.render.pages.calibration import page, rows
+
+    device = sorted(flags.keys() & {flag.field for flag in (*DEVICE, *_SHAPE)})
+    if device:
+        raise KvcalcError(f"--{device[0].replace('_', '-')} is of a device, and --from measures none", hint="leave it")
+    if "model" not in flags or "gpu" not in flags:
+        raise KvcalcError("what served the results is not said", hint="add --model and --gpu, and the server's flags")
+    said = {name: value for name, value in flags.items() if name not in ("results", "model", "spec")}
+    asked = {name: value for name, value in said.items() if name not in {flag.field for flag in OUTPUT}}
+    spec = Path(flags["spec"]) if "spec" in flags else None
+    if spec is not None:
+        check_writable(spec)
+    report, gpu = calibrate_from(ask(flags["model"], asked), [Path(one) for one in flags["results"]], spec)
+    if spec is not None:
+        write_file(spec, toml_of(gpu).encode())
+    output.emit(report, "calibrate", page, rows)

@@ -65,6 +65,21 @@ ENGINE = (
     _text("Engine", "max_lora_rank", "--max-lora-rank", "N", "Default 16."),
 )
 
+LLAMACPP = (
+    _text("llama.cpp", "backend", "--backend", "NAME", "cuda, hip, vulkan, metal or sycl. Default: the vendor's own."),
+    _text("llama.cpp", "ubatch_size", "--ubatch-size -ub", "TOKENS", "Tokens computed together. Default 512."),
+    _text("llama.cpp", "flash_attn", "--flash-attn -fa", "WHEN", "on, off or auto (default: on since September 2025)."),
+    _text("llama.cpp", "n_gpu_layers", "--n-gpu-layers -ngl", "N", "Layers on the GPU, the output one of them."),
+    _text("llama.cpp", "n_cpu_moe", "--n-cpu-moe -ncmoe", "N", "Layers whose experts stay with the CPU."),
+    _text(
+        "llama.cpp",
+        "host_memory_bandwidth",
+        "--host-memory-bandwidth",
+        "RATE",
+        "96GB/s, or a host: ddr5-6000, epyc-9004. Default: ddr5-5600.",
+    ),
+)
+
 NUMBERS = (
     _text("Numbers", "dtype", "--dtype", "TYPE", "bf16, fp16 or fp32. Default: the config's."),
     _text("Numbers", "quantization", "--quantization -q", "SCHEME", "Store the weights as fp8, awq, gptq, nvfp4, ..."),
@@ -120,4 +135,4 @@ OUTPUT = (
     Flag("explain", ("--explain",), None, "Show each figure's formula, values and source.", "Output", kind="bool"),
 )
 
-SERVING = (*SERVE, *LAYOUT, *ENGINE, *NUMBERS, *MEMORY, *COST)
+SERVING = (*SERVE, *LAYOUT, *ENGINE, *LLAMACPP, *NUMBERS, *MEMORY, *COST)

@@ -23,6 +23,7 @@ class Step(NamedTuple):
     tokens: Quantity = 0  # of each prompt in this step
     start: Quantity = 0  # cached before them
     causal: bool = True
+    absorbed: bool = False  # prompts too attend to latents as they are, not expanded to keys and values
 
     @property
     def decode_rows(self) -> Quantity:
@@ -118,11 +119,13 @@ class Operator:
     bits: float = 16  # of one stored weight, scales left out
     rows: Quantity = 0
     context: Quantity = 0  # tokens that one row walks through, one after the other
+    tensors: int = 1  # of the checkpoint: engines fuse what has the same input, files keep it apart
     link_bytes: Quantity = 0  # what this GPU hands to a collective, or sends
     ranks: int = 1  # GPUs in the collective
     experts: ExpertLoad | None = None
     group_heads: float = 1  # query heads that share one key-value head
     head_dim: int = 0
+    place: Literal["device", "host"] = "device"  # whose memory holds what it reads
 
     @property
     def bytes(self) -> Quantity:

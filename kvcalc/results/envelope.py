@@ -25,7 +25,7 @@ RESULTS = {
     "models": ("models.ModelsResult", "models.ModelResult"),
     "gpus": ("gpus.GpusResult", "gpus.GpuResult", "gpus.MachinesResult"),
     "diagnose": ("diagnose.DiagnoseResult",),
-    "calibrate": ("calibrate.CalibrateResult",),
+    "calibrate": ("calibrate.CalibrateResult", "calibration.CalibrationResult"),
     "run": ("run.RunResult",),
 }
 

@@ -87,6 +87,13 @@ class Deployment(Layout):
     overhead_bytes: Annotated[Bytes | None, size("--overhead")] = None  # per GPU; replaces the predicted one
     cpu_offload_bytes: Annotated[Bytes, gib("--cpu-offload-gb")] = 0
     swap_space_bytes: Annotated[Bytes, gib("--swap-space")] = 0
+    # llama.cpp
+    backend: Literal["cuda", "hip", "vulkan", "metal", "sycl"] | None = None  # None: the GPU vendor's own
+    ubatch_size: Annotated[Tokens | None, tokens("--ubatch-size")] = None
+    flash_attn: Literal["on", "off", "auto"] = "auto"
+    n_gpu_layers: Annotated[int | None, Within(ge=0, le=10**6), count("-ngl")] = None  # None: all
+    n_cpu_moe: Annotated[int, Within(ge=0, le=10**6), count("--n-cpu-moe")] = 0
+    host_memory_bandwidth: str | None = None  # a number with its unit, or a common host's name
     gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None
     price_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e6), number("--price")] = None  # of one GPU
     price_file: str | None = None

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from kvcalc.specs.base import Assumption, Frozen, Positive, Source, field
+from kvcalc.specs.calibration import Calibration
 from kvcalc.specs.constraints import Checked, Within
 from kvcalc.specs.formats import ELEMENT_BITS
 from kvcalc.specs.kernels import Kernels
@@ -71,6 +72,7 @@ class GpuSpec(Frozen):
     launch_year: Positive | None = None
     tdp_w: Rate | None = None
     kernels: Kernels | None = None  # a user's own, measured; those of the catalog are in kernels/
+    calibration: Calibration | None = None  # a user's own: `kvcalc calibrate --from`
     price: Price | None = None  # a user's own; the list prices of the catalog are in prices.toml
     instance: Instance | None = None  # the cloud's machine that it was named by
     # By field, "peak_flops.fp8" before "peak_flops"; "*" is the rest.

@@ -129,6 +129,10 @@ def busy_prompt_time(sums: KernelSums, profile: Profile) -> Quantity:
 
 def assumptions(machine: Machine) -> tuple[Assumption, ...]:
     """What the estimates took for granted."""
+    if machine.ggml is not None:
+        attention = "with" if machine.flash_attention else "without"
+        why = f"llama.cpp's own since {machine.ggml.since}, {attention} flash attention; {machine.ggml.evidence}"
+        return (Assumption(name="kernels", value=machine.ggml.name, why=why),)
     if machine.kernels.like is None:
         return ()
     why = f"no kernels of {machine.gpu.name} were measured: latencies and shares of {machine.kernels.like}, own peaks"

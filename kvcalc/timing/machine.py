@@ -5,11 +5,18 @@ Made here and nowhere else, so that what a benchmark times is what a command ans
 
 from typing import NamedTuple
 
-from kvcalc.catalog.kernels import load_kernels
+from kvcalc.catalog.kernels import ggml_kernels, host_bandwidth, load_kernels, local_setting
+from kvcalc.specs.calibration import Calibration
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.ggml import GgmlKernels
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.engine_profiles import Profile, profile_for
+
+# What an engine adds to its kernels, of all that a profile says in seconds.
+ENGINE_TIMES = (
+    "step_s", "moe_step_s", "sequence_s", "layer_s", "eager_layer_s", "prompt_layer_s", "front_end_s",
+)  # fmt: skip
 
 
 class Machine(NamedTuple):
@@ -19,16 +26,56 @@ class Machine(NamedTuple):
     kernels: Kernels
     profile: Profile
     gpus_per_node: int | None = None
+    ggml: GgmlKernels | None = None  # llama.cpp's kernels, where it is the engine
+    flash_attention: bool = True
+    host_bandwidth: float = 0  # bytes/s of the host's memory, where some of the model stays there
+    offloads: bool = False  # some of the model does
 
     @property
     def bandwidth(self) -> float:
         return self.gpu.memory_bandwidth_bytes_per_s
 
+    def calibrated(self, factors: Calibration) -> "Machine":
+        """The machine with its terms multiplied: kernels of decode steps, of prompts, and what the engine adds."""
+        profile, prompts = self.profile, factors.prompt / factors.decode
+        added = {name: getattr(profile, name) * factors.overhead for name in ENGINE_TIMES}
+        return self._replace(
+            profile=profile._replace(
+                kernel_factor=profile.kernel_factor * factors.decode,
+                prompt_factor=profile.prompt_factor * prompts,
+                prompt_moe_factor=profile.prompt_moe_factor * prompts,
+                busy_factor=profile.busy_factor * prompts,
+                **added,
+            )
+        )
+
+    @property
+    def widest_peak(self) -> float:
+        """Dense FLOP/s of the first of these element types that the data sheet has a rate for."""
+        found = (self.gpu.peak(name) for name in ("fp16", "bf16", "fp32"))
+        return next((peak for peak in found if peak), max(self.gpu.peak_flops.values()))
+
 
 def machine_of(gpu: GpuSpec, deployment: Deployment) -> Machine:
     """The machine of a deployment."""
+    machine = _uncalibrated(gpu, deployment)
+    factors = gpu.calibration
+    return machine if factors is None or factors.engine != deployment.engine else machine.calibrated(factors)
+
+
+def _uncalibrated(gpu: GpuSpec, deployment: Deployment) -> Machine:
     profile = profile_for(deployment.engine, deployment.engine_version, maker_of(gpu))
-    return with_profile(gpu, profile, deployment.gpus_per_node)
+    machine = with_profile(gpu, profile, deployment.gpus_per_node)
+    if deployment.engine != "llamacpp":
+        return machine
+    setting = local_setting(gpu, deployment)
+    shared = gpu.unified_memory and deployment.host_memory_bandwidth is None
+    return machine._replace(
+        ggml=ggml_kernels(gpu, setting),
+        flash_attention=setting.flash_attention,
+        host_bandwidth=machine.bandwidth if shared else host_bandwidth(deployment.host_memory_bandwidth),
+        offloads=deployment.n_gpu_layers is not None or deployment.n_cpu_moe > 0,
+    )
 
 
 def maker_of(gpu: GpuSpec) -> str:
@@ -37,6 +84,5 @@ def maker_of(gpu: GpuSpec) -> str:
 
 
 def with_profile(gpu: GpuSpec, profile: Profile, gpus_per_node: int | None = None) -> Machine:
-    """A GPU under an engine's profile: engines whose kernels differ from everybody's have constants of their own."""
-    kernels = load_kernels(gpu, profile.kernels or None)
-    return Machine(gpu, kernels, profile, gpus_per_node or gpu.gpus_per_node)
+    """A GPU under an engine's profile."""
+    return Machine(gpu, load_kernels(gpu), profile, gpus_per_node or gpu.gpus_per_node)

@@ -28,6 +28,9 @@ def arithmetic(gpu: GpuSpec, dtype: str) -> tuple[str, float]:
             return wanted, peak
         tried.append(wanted)
         wanted = WIDER.get(wanted, wanted)
+    single = gpu.peak("fp32")
+    if single is not None and "fp16" in tried:  # no matrix units, and no fast half precision: cards before Volta
+        return "fp32", single
     known = ", ".join(gpu.peak_flops)
     raise KvcalcError(f"GPU {gpu.name} has no peak for {dtype}", hint=f"add peak_flops.{dtype} to its spec ({known})")
 

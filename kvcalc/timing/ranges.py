@@ -20,7 +20,6 @@ from kvcalc.timing.machine import Machine
 
 FILE = Path(__file__).with_name("ranges.toml")
 MEASURED_MAKER = "NVIDIA"  # whose GPUs have files of measured kernels
-OWN_KERNELS = "llamacpp"  # its ranges are by profile, for each has classes of GPUs of its own
 Timed = Literal["decode", "prompt", "first-token"]
 
 
@@ -64,8 +63,9 @@ def range_around(machine: Machine, routed: bool, timed: Timed) -> Spread:
 def kinds(machine: Machine, routed: bool, timed: Timed) -> tuple[str, ...]:
     """Names of the range, the most special first; the last one always exists."""
     profile = machine.profile
-    if profile.kernels == OWN_KERNELS:
-        return (f"{profile.name}-{'decode' if timed == 'decode' else 'prompts'}",)
+    if machine.ggml is not None:
+        where = "offload" if machine.offloads else machine.ggml.backend
+        return (f"llamacpp-{where}-{'decode' if timed == 'decode' else 'prompts'}",)
     plain = f"{'moe' if routed else 'dense'}-{timed}"
     known = knowledge(machine)
     if known == "measured":

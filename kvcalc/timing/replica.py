@@ -5,10 +5,12 @@ from functools import cached_property
 
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.operators.passes import step_operators
+from kvcalc.counting.placement import HostPart, placed_operators
 from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
 from kvcalc.specs.model import ModelSpec, MoeMlp
 from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.ggml import pipelined
 from kvcalc.timing.peaks import arithmetic
 
 
@@ -27,14 +29,24 @@ class Replica:
     ideal: bool = False
     eager: bool = False  # kernels are launched one by one, not as a graph
     offload_bytes: int = 0  # of weights, per GPU, that stay in the host's memory
+    host: HostPart | None = None  # of llama.cpp's layers and experts, what stays with the CPU
     recv_interval: int = 1  # decode steps between two looks for new requests
 
     def operators(self, step: Step) -> tuple[Operator, ...]:
         """What one GPU does in a pass."""
+        step = step._replace(absorbed=self.machine.ggml is not None)
+        if self.host is not None:
+            return placed_operators(self.model, self.layout, step, self.cache_dtype, self.host)
         found = step_operators(self.model, self.layout, step, self.cache_dtype)
         if not self.offload_bytes:
             return found
         return (*found, Operator("offloaded weights", "host", 1, link_bytes=float(self.offload_bytes), ranks=2))
+
+    def overlap(self, chunks: int) -> float:
+        """The share of its chunks' times that a prompt takes: llama.cpp's ubatches pass the stages as a pipeline."""
+        if self.machine.ggml is None:
+            return 1.0
+        return pipelined(chunks, self.layout.pipeline_parallel_size) / chunks
 
     @cached_property
     def routed(self) -> bool:

@@ -113,10 +113,12 @@ def alone_time(replica: Replica, asked: Requests) -> Estimate:
     value: Quantity = front
     low: Quantity = front
     high: Quantity = front
-    for tokens, start in chunks(asked, replica.budget):
+    parts = chunks(asked, replica.budget)
+    overlap = replica.overlap(len(parts))
+    for tokens, start in parts:
         found = Pass(replica, Step(prompts=1, tokens=tokens, start=start)).estimate
         assert found is not None
-        value, low, high = value + found.value, low + found.low, high + found.high
+        value, low, high = value + overlap * found.value, low + overlap * found.low, high + overlap * found.high
     return Estimate(value, low, high)
 
 

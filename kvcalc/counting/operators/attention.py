@@ -94,10 +94,11 @@ class _Parts:
             yield from self._index(mixer.indexer)
         decode = self._decode(f"attention ({kind})", per_token, 2 * heads * width, self._reach(limit))
         yield replace(decode, group_heads=heads / self.heads(mixer.kv_heads), head_dim=mixer.head_dim)
-        yield self._prefill(f"prefill attention ({kind})", per_token, 2 * heads * width, 2 * heads * width, limit)
+        prompt = self._prefill(f"prefill attention ({kind})", per_token, 2 * heads * width, 2 * heads * width, limit)
+        yield replace(prompt, head_dim=mixer.head_dim)
 
     def latent(self, mixer: LatentAttention) -> Iterable[Operator]:
-        """Absorbed in decode: every head attends over the latent. Expanded to keys and values in prefill."""
+        """Absorbed in decode: every head attends over the latent. Expanded to keys and values in prefill, if at all."""
         heads = self.heads(mixer.query_heads)
         vector = mixer.kv_lora_rank + mixer.rope_head_dim
         absorbed = 2 * heads * (vector + mixer.kv_lora_rank)
@@ -108,9 +109,10 @@ class _Parts:
         name = "latent attention" if limit is None else "latent attention (sparse)"
         decode = self._decode(name, vector * self.cache, absorbed, self._reach(limit))
         yield replace(decode, kind="latent_attention")
-        flops = expanded if limit is None else absorbed
+        flops = absorbed if self.step.absorbed or limit is not None else expanded
         moved = 2 * heads * (mixer.nope_head_dim + mixer.rope_head_dim + mixer.v_head_dim)
-        yield self._prefill(f"prefill {name}", vector * self.cache, flops, moved, limit)
+        prompt = self._prefill(f"prefill {name}", vector * self.cache, flops, moved, limit)
+        yield replace(prompt, head_dim=vector)
 
     def compressed(self, mixer: CompressedAttention) -> Iterable[Operator]:
         """A window of full vectors; of the history one vector for `ratio` tokens, top-k of them where indexed."""

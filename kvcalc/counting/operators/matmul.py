@@ -1,6 +1,7 @@
 """Weight tensors as matrix multiplications: projections, MLP, router, experts and the head, on one GPU."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kvcalc.counting.arrays import Quantity, is_array
 from kvcalc.counting.cache import element_bytes
@@ -68,16 +69,17 @@ def local_shape(tensor: Tensor, layout: Layout, kv_heads: int = 1) -> tuple[floa
 
 def layer_gemms(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
     """The matrix multiplications of one layer but the experts', fused as engines fuse them."""
-    fused: dict[tuple[object, ...], list[Tensor]] = {}
+    together: dict[tuple[object, ...], list[Tensor]] = {}
     for tensor in group.tensors:
         if tensor.matmul and tensor.category != "experts":
-            fused.setdefault(_fusion(tensor, group), []).append(tensor)
-    for tensors in fused.values():
+            together.setdefault(_fusion(tensor, group), []).append(tensor)
+    for tensors in together.values():
         first = tensors[0]
         rows = _rows(first, group, step)
         outputs = sum(local_shape(tensor, layout, group.kv_heads)[0] * tensor.copies for tensor in tensors)
         inputs = local_shape(first, layout, group.kv_heads)[1]
-        yield gemm(_title(tensors), group.count, rows, outputs, inputs, first.format, model)
+        fused = gemm(_title(tensors), group.count, rows, outputs, inputs, first.format, model)
+        yield replace(fused, tensors=len(tensors))
 
 
 def gemm(
@@ -140,7 +142,7 @@ def _rows(tensor: Tensor, group: LayerGroup, step: Step) -> Quantity:
     if _is_cross_source(tensor, group):
         source = next(mixer.source_tokens for mixer in group.mixers if isinstance(mixer, CrossAttention))
         return step.prompts * source
-    if _expands_latents(tensor, group):
+    if _expands_latents(tensor, group) and not step.absorbed:
         return step.decode_rows + step.prompts * (step.start + step.tokens)
     return step.rows
 
@@ -172,6 +174,7 @@ def expert_operators(
         format=weight.name,
         bits=weight.bits,
         rows=chosen,
+        tensors=len(tensors),
         experts=load,
     )
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil
 
 from kvcalc.counting.cache import element_bytes
+from kvcalc.counting.placement import host_part
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.llamacpp.dtypes import key_value_types
 from kvcalc.errors import KvcalcError
@@ -21,6 +22,9 @@ STATE_BYTES = 4
 
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: list[frozenset[int]]) -> Capacity:
     """Cells in `pool_bytes`, sequences taking streams of their own."""
+    part = host_part(model, deployment)
+    if part is not None:
+        stages = [frozenset(layer for layer in stage if layer >= part.first) for stage in stages]
     found = [_groups(model, deployment, stage) for stage in stages]
     length = length_of(model, deployment)
     groups = max(found, key=lambda groups: sum(group.blocks(length or CELLS) for group in groups))
@@ -79,7 +83,7 @@ def sliding_cells(n_ctx: int, window: int, sequences: int = 1, micro_batch: int 
 def _groups(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> tuple[Group, ...]:
     """One stream. GPUs that share a model split its layers' rows evenly."""
     types, tp = key_value_types(deployment), deployment.tensor_parallel_size
-    micro_batch = min(deployment.max_num_batched_tokens or MICRO_BATCH, MICRO_BATCH)
+    micro_batch = deployment.ubatch_size or MICRO_BATCH
     rows: dict[int | None, int] = {}
     state = 0
     for group in model.groups:

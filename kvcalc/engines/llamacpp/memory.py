@@ -1,16 +1,19 @@
 """llama.cpp: no profile run and no fraction; the card must hold weights, compute buffers and the cache asked for."""
 
+import sys
+
 from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget
 from kvcalc.engines.memory.data import constants, gib_range
 from kvcalc.engines.memory.start import Start
 from kvcalc.specs.base import Assumption
+from kvcalc.specs.deployment import Deployment
 
 
 def budget(start: Start) -> MemoryBudget:
     """What is free for the cache; how much of it llama.cpp takes is up to `-c` and `-np`."""
     data, deployment, gpu = constants("llamacpp"), start.deployment, start.gpu
     weights = start.weights_bytes + start.lora.value
-    batch = min(deployment.max_num_batched_tokens or int(data["physical_batch"]), int(data["physical_batch"]))
+    batch = ubatch_size(deployment)
     buffer = batch * (start.shape.vocab + start.shape.hidden) * 4
     peak = ByteRange(low=int(data["buffer_low"] * buffer), value=buffer, high=int(data["buffer_high"] * buffer))
     outside = gib_range(data["outside"])
@@ -28,6 +31,25 @@ def budget(start: Start) -> MemoryBudget:
         pool=ByteRange(low=left - used.high, value=left - used.value, high=left - used.low),
         assumptions=(
             Assumption(name="compute buffer", value=buffer, why=f"{data['evidence']}; --overhead replaces it"),
-            Assumption(name="layers on the GPU", value="all", why="offloading by -ngl is not modelled"),
+            *_settings(deployment),
         ),
     )
+
+
+def ubatch_size(deployment: Deployment) -> int:
+    """Tokens that are computed together: -ub, at most the logical batch."""
+    return min(
+        deployment.ubatch_size or int(constants("llamacpp")["physical_batch"]),
+        deployment.max_num_batched_tokens or sys.maxsize,
+    )
+
+
+def _settings(deployment: Deployment) -> tuple[Assumption, ...]:
+    """What was not said."""
+    found = [
+        Assumption(name="ubatch_size", value=ubatch_size(deployment), why="tokens computed together: llama.cpp's -ub")
+    ]
+    if deployment.n_gpu_layers is None and not deployment.n_cpu_moe:
+        why = "-ngl and --n-cpu-moe leave some to the CPU"
+        found.append(Assumption(name="layers on the GPU", value="all", why=why))
+    return tuple(found)

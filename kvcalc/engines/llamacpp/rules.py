@@ -21,13 +21,15 @@ SMALLER_CACHES = ("q8_0", "q4_0")
 ADVISED = ("kv_cache_dtype",)
 FLAGS = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
 
-_BUILD = re.compile(r"b?\d{1,9}\Z", re.IGNORECASE)  # it counts its builds
+_BUILD = re.compile(r"(b?\d{1,9}|20\d\d-\d\d(-\d\d)?)\Z", re.IGNORECASE)  # it counts its builds; a date will do
 
 
 def check_version(text: str) -> None:
-    """Raise KvcalcError where this is no build's number."""
+    """Raise KvcalcError where this is neither a build's number nor a date."""
     if not _BUILD.match(text.strip()):
-        raise KvcalcError(f"llama.cpp build {text[:40]!r} is not a build", hint="write its number, as b5500")
+        raise KvcalcError(
+            f"llama.cpp build {text[:40]!r} is not a build", hint="write its number, as b5500, or a date, as 2025-03"
+        )
 
 
 def request_table(deployment: Deployment, max_model_len: int | None) -> int:

@@ -1,6 +1,7 @@
 """What is offloaded to the GPU: the file's tensors but the input embedding."""
 
 from kvcalc.counting.layout import rank_weights
+from kvcalc.counting.placement import host_part, host_weight_bytes
 from kvcalc.counting.weights import stored_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
@@ -12,13 +13,16 @@ def check(model: ModelSpec, deployment: Deployment) -> None:
 
 
 def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) -> int:
-    """Weights on the fullest GPU, every layer offloaded: as in the file, but the input embedding stays with the CPU.
+    """Weights on the fullest GPU: as in the file, but the input embedding and what the flags leave stay with the CPU.
 
     Its rows are looked up there; where the output head is tied to it, the head is a copy on the GPU. Measured:
     gpt-oss-20b leaves 586.82 MiB behind, 201,088 rows of 2,880 in q8_0.
     """
     layout = deployment.layout
     held = rank_weights(model, layout, kernels=()).fullest
+    part = host_part(model, deployment)
+    if part is not None:
+        held = max(0, held - host_weight_bytes(model, part) // layout.gpus)
     if model.tied_embeddings:
         return held
     behind = sum(stored_bytes(tensor) for tensor in model.tensors if tensor.category == "embedding")

@@ -5,13 +5,17 @@ from kvcalc.timing.machine import Machine
 from kvcalc.timing.operators.attention import decode_seconds, latent_seconds, prompt_seconds
 from kvcalc.timing.operators.collective import collective_seconds, host_seconds
 from kvcalc.timing.operators.experts import experts_seconds
+from kvcalc.timing.operators.ggml import ggml_seconds
 from kvcalc.timing.operators.matmul import gemm_seconds
 from kvcalc.timing.operators.smooth import Times
+from kvcalc.timing.roofline import LINKED
 
 
 def operator_time(operator: Operator, machine: Machine) -> Times:
     """(latency, work) in seconds of one call."""
     kind = operator.kind
+    if machine.ggml is not None and (kind == "send" or kind not in LINKED):
+        return ggml_seconds(operator, machine, machine.ggml)
     if kind == "gemm":
         return gemm_seconds(operator, machine)
     if kind in ("attention", "state"):

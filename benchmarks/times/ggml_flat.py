@@ -1,0 +1,109 @@
+"""llama.cpp's operators of many points as flat arrays, so that a fit evaluates all of them at once.
+
+The formulas are the package's own (`timing.operators.ggml`); constants come as one number for every operator.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kvcalc.counting.work import Operator
+from kvcalc.specs.base import field_names
+from kvcalc.specs.ggml import GgmlKernels
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators import ggml
+
+KINDS = ("gemm", "experts", "prompt", "cache", "state", "other")
+QUANTS = ("legacy", "k", "mx", "plain")
+CACHE = ("attention", "latent_attention")
+
+
+@dataclass(frozen=True)
+class Flat:
+    """One entry an operator: what it moves and computes, and where it belongs."""
+
+    point: Any
+    kind: Any
+    quants: Any
+    count: Any
+    weights_s: Any  # at full bandwidth
+    cache_s: Any
+    moved_s: Any  # all bytes
+    compute_s: Any  # at the full peak that the class follows
+    attention_s: Any  # at the fp16 peak
+    scores_s: Any  # one pass of the scores
+    rows: Any
+    tokens: Any  # of the step, where there are experts
+    launches: Any
+    flash: Any
+    points: int
+
+
+def flatten(parts: Sequence[tuple[int, float, Machine, Operator]], points: int, peak: str) -> Flat:
+    """Arrays of (point, how often, machine, operator)."""
+    columns = [_row(*part, peak) for part in parts]
+    arrays = [np.array(column) for column in zip(*columns, strict=True)]
+    return Flat(*arrays, points)
+
+
+def _row(point: int, often: float, machine: Machine, one: Operator, peak: str) -> tuple[Any, ...]:
+    of = ggml.quants(one.format, one.bits)
+    fp16 = machine.gpu.peak("fp16") or machine.widest_peak
+    rate = machine.gpu.peak("fp16" if of == "plain" else peak) or machine.widest_peak
+    rows, tokens = one.rows, 1
+    if one.experts is not None:
+        rows, tokens = one.rows / one.experts.woken, one.experts.tokens
+    scores = one.flops / (4 * max(one.head_dim, 1)) * ggml.SCORE_BYTES / machine.bandwidth
+    return (
+        point, KINDS.index(_kind(one)), QUANTS.index(of), often * one.count, one.weight_bytes / machine.bandwidth,
+        one.cache_bytes / machine.bandwidth, one.bytes / machine.bandwidth, one.flops / rate, one.flops / fp16, scores,
+        max(rows, 1e-9), tokens, ggml.launches(one), machine.flash_attention,
+    )  # fmt: skip
+
+
+def _kind(one: Operator) -> str:
+    if one.kind in ("gemm", "experts", "state"):
+        return one.kind
+    if one.kind == "prefill_attention":
+        return "prompt"
+    if one.kind in CACHE:
+        return "cache"
+    return "other"
+
+
+def seconds(flat: Flat, of: dict[str, Any]) -> Any:
+    """Seconds of every point; `of` has an array for each constant of `GgmlKernels`, by quants where it differs."""
+    kind = flat.kind
+    rates = ggml.Rates(of["bandwidth_share"], of["prompt_bandwidth_share"], of["flops_share"])
+    batched = ggml.beyond_one(np.where(kind == 1, flat.tokens, flat.rows))
+    dense = ggml.multiplied(flat.weights_s, flat.compute_s, flat.rows, rates, of["fill_rows"])
+    experts = ggml.multiplied(
+        flat.weights_s, flat.compute_s * batched, flat.rows,
+        rates._replace(compute=rates.compute * of["experts_flops_share"]), of["tile_rows"],
+    )  # fmt: skip
+    share = np.where(flat.flash, of["attention_flops_share"], of["attention_flops_share_no_flash"])
+    passes = np.where(flat.flash, 0, of["scores_passes"])
+    prompt = flat.cache_s / of["cache_share"] + flat.attention_s / share + passes * flat.scores_s
+    cache = flat.moved_s / np.where(flat.flash, of["cache_share"], of["cache_share_no_flash"])
+    other = flat.moved_s / of["elementwise_share"]
+    work = np.choose(kind, [dense, experts, prompt, cache, cache, other])
+    latency = ggml.launched(
+        flat.launches, np.where(kind == 1, flat.tokens, flat.rows), of["launch_s"], of["many_launch_s"]
+    )
+    latency = latency + np.where(kind == 1, of["experts_s"], 0) + np.where(kind == 4, of["state_s"], 0)
+    return np.bincount(flat.point, flat.count * (work + latency), minlength=flat.points)
+
+
+def constants(flat: Flat, rows: Sequence[GgmlKernels]) -> dict[str, Any]:
+    """The constants of every operator, from the kernels of every point."""
+    found: dict[str, Any] = {}
+    for name in field_names(GgmlKernels):
+        value = getattr(rows[0], name)
+        if isinstance(value, dict):
+            table = np.array([[getattr(row, name)[one] for one in QUANTS] for row in rows])
+            found[name] = table[flat.point, flat.quants]
+        elif isinstance(value, float | int) and not isinstance(value, bool):
+            found[name] = np.array([getattr(row, name) for row in rows])[flat.point]
+    return found

@@ -1,0 +1,159 @@
+"""All constants of llama.cpp again: kernels by backend, builds and class of device, ranges from left-out devices."""
+
+import datetime
+import json
+import tomllib
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from times.fit_local import FAMILIES, Family, Problem, fit, kernels_of
+from times.fit_ranges import fit_range
+from times.local_points import LocalPoint, point_of, row_of_case
+from times.refit_kernels import rounded, write
+
+from kvcalc.catalog.files.toml import data_dir
+from kvcalc.catalog.ggml import forget_rows
+from kvcalc.errors import KvcalcError
+from kvcalc.timing.ranges import FILE as RANGES
+
+CASES = ("llamacpp_xd", "llamacpp_board")
+HEADER = """llama.cpp's kernels: by backend, since a month's builds, and by class of device; seconds and shares.
+Written by benchmarks/refit.py. `points` and `devices` are behind a row's family, `error` is the median on them."""
+Residual = tuple[float, str, bool]  # log of measured / predicted, the device, whether a result of llama-bench
+HELD = 0.82  # share of left-out points that a range holds
+FEW_DEVICES = 3
+LIKELY = {"HIP?": "HIP"}  # decode runs on AMD cards under Linux: fitted, never scored
+
+
+def training(points_file: Path) -> list[LocalPoint]:
+    """What is fitted: the file's rows of quality 1 and 2, and the llama.cpp cases of the folder beside it."""
+    shared = points_file.resolve().parents[1]
+    configs = shared / "model_configs"
+    rows = [row for row in json.loads(points_file.read_text(encoding="utf-8")) if _fitted(row)]
+    for name in CASES:
+        path = shared / "perf_cases" / f"{name}.json"
+        for case in json.loads(path.read_text(encoding="utf-8")) if path.is_file() else ():
+            try:
+                rows.append(row_of_case({key: value for key, value in case.items() if value is not None}))
+            except KvcalcError:
+                continue
+    found = []
+    for row in rows:
+        clean = {key: value for key, value in row.items() if value is not None}
+        try:
+            found.append(point_of(clean | {"backend": LIKELY.get(row["backend"], row["backend"])}, configs))
+        except (KvcalcError, KeyError):
+            continue  # accuracy_local.py says why
+    return found
+
+
+def _fitted(row: dict[str, Any]) -> bool:
+    known = row["engine"] == "llama.cpp" and row.get("quality", 1) <= 2 and bool(row.get("gpu"))
+    return known and (row["backend"] != "HIP?" or row["test"] == "tg")
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: rounded(value) if isinstance(value, dict) else value for key, value in rounded(row).items()}
+
+
+def problems(points: Sequence[LocalPoint]) -> list[tuple[Family, Problem]]:
+    found = []
+    for family in FAMILIES:
+        mine = [point for point in points if family.takes(point)]
+        if mine:
+            found.append((family, Problem(family, mine)))
+    return found
+
+
+def left_out(problem: Problem, whole: Any, wanted: set[str] | None = None) -> Any:
+    """Seconds of every point by constants that were fitted without its device."""
+    found = problem.seconds(whole)
+    devices = np.array(problem.devices)
+    usual = np.array([value for _, value, _ in problem.family.parameters])
+    for device in sorted(set(problem.devices)):
+        mine = devices == device
+        if wanted is not None and device not in wanted:
+            continue
+        values = usual if mine.all() else fit(problem.part(~mine), whole)
+        found[mine] = problem.seconds(values)[mine]
+    return found
+
+
+def left_out_seconds(points: Sequence[LocalPoint], points_file: Path) -> list[float]:
+    """One prediction a point, its device left out of the fit; `points` are rows of the file."""
+    by_row: dict[str, float] = {}
+    for _, problem in problems(training(points_file)):
+        seconds = left_out(problem, fit(problem), {point.device for point in points})
+        by_row |= {point.row["id"]: float(one) for point, one in zip(problem.points, seconds, strict=True)}
+    return [by_row[point.row["id"]] for point in points]
+
+
+def left_out_cells(points: Sequence[LocalPoint]) -> list[float]:
+    """One prediction a point by constants fitted to these points without its cell (model x device)."""
+    found: dict[int, float] = {}
+    for _, problem in problems(points):
+        whole = fit(problem)
+        cells = [(point.row.get("model"), point.device) for point in problem.points]
+        for cell in sorted(set(cells), key=str):
+            mine = np.array([one == cell for one in cells])
+            seconds = problem.seconds(fit(problem.part(~mine), whole)) if not mine.all() else problem.seconds(whole)
+            found |= {id(problem.points[place]): float(seconds[place]) for place in np.flatnonzero(mine)}
+    return [found[id(point)] for point in points]
+
+
+def refit(points_file: Path, save: bool) -> None:
+    """Fit, print and, if asked, write kernels; then ranges from residuals of left-out devices."""
+    rows: list[dict[str, Any]] = []
+    residuals: dict[str, list[Residual]] = defaultdict(list)
+    date = datetime.date.today().isoformat()
+    for family, problem in problems(training(points_file)):
+        values = fit(problem)
+        error = float(np.median(np.abs(problem.seconds(values) / problem.measured - 1)))
+        kept = left_out(problem, values)
+        away = float(np.median(np.abs(kept / problem.measured - 1)))
+        devices = len(set(problem.devices))
+        print(f"{family.name:<16}{len(problem.points):>6}{devices:>4}{100 * error:>8.1f} %{100 * away:>8.1f} %")
+        evidence = {
+            "evidence": f"llama-bench: {len(problem.points)} points of {devices} devices; {date}",
+            "points": len(problem.points),
+            "error": error,
+        }
+        rows += [_rounded(row) for row in kernels_of(family, values, evidence)]
+        for point, seconds in zip(problem.points, kept, strict=True):
+            kind = f"llamacpp-{family.backend}-{'decode' if point.decodes else 'prompts'}"
+            residuals[kind].append((float(np.log(point.measured_s / seconds)), point.device, "engine" in point.row))
+    ranges = {kind: scaled_range(kind, some) for kind, some in sorted(residuals.items())}
+    for kind, found in ranges.items():
+        print(f"{kind:<28}{found['low']:>7.2f}{found['high']:>7.2f}{found['points']:>7}{found['cells']:>5}")
+    if save:
+        write(data_dir("gpu_specs") / "llamacpp" / "kernels.toml", HEADER, {"kernels": rows})
+        forget_rows()
+        _write_ranges(ranges)
+
+
+def scaled_range(kind: str, every: Sequence[Residual]) -> dict[str, Any]:
+    """Where HELD of the left-out points fall: the range by devices, scaled about its middle.
+
+    By devices alone it would be that of those with one point each, and hold nearly all of those with many. Results of
+    llama-bench before scoreboards and old tables, where enough devices have them.
+    """
+    reports = [one for one in every if one[2]]
+    some = reports if len({device for _, device, _ in reports}) >= FEW_DEVICES else every
+    ratios, devices = np.array([ratio for ratio, *_ in some]), [device for _, device, _ in some]
+    found = fit_range(ratios, devices)
+    middle, half = (np.log(found.low) + np.log(found.high)) / 2, (np.log(found.high) - np.log(found.low)) / 2
+    inside = float(np.quantile(np.abs(ratios - middle), HELD)) if half else 0.0
+    low, high = float(np.exp(middle - inside)), float(np.exp(middle + inside))
+    return rounded({"kind": kind, "low": low, "high": high, "points": found.points, "cells": found.cells})
+
+
+def _write_ranges(ranges: dict[str, dict[str, Any]]) -> None:
+    """Replace those of enough devices; the others stay, by judgement."""
+    text = RANGES.read_text(encoding="utf-8")
+    header = "\n".join(line[2:] for line in text.splitlines() if line.startswith("# "))
+    kept = {table["kind"]: table for table in tomllib.loads(text)["range"]}
+    kept |= {kind: found for kind, found in ranges.items() if found["cells"] >= FEW_DEVICES}
+    write(RANGES, header, {"range": [kept[kind] for kind in sorted(kept)]})

@@ -1,0 +1,1 @@
+"""`kvcalc calibrate --from`: what somebody measured, as factors on kvcalc's terms."""

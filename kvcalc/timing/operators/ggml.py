@@ -1,0 +1,194 @@
+"""llama.cpp's own kernels (ggml): what a multiplication, experts, attention and the launches between them take.
+
+Pure formulas of quantities and constants, for numbers and NumPy arrays alike; `ggml_seconds` takes a machine's
+constants. One row of input is multiplied by kernels that read weights and do little else; more rows by kernels that
+work in tiles, whose arithmetic does not hide behind the reading.
+"""
+
+from typing import NamedTuple
+
+from kvcalc.counting.arrays import Quantity, greatest, least
+from kvcalc.counting.work import Operator
+from kvcalc.specs.formats import ELEMENT_BITS
+from kvcalc.specs.ggml import GgmlKernels, Quants
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.smooth import Times
+from kvcalc.timing.peaks import host_link
+
+VECTOR_ROWS = 8  # up to here kernels multiply row by row, with each weight read once (MMVQ_MAX_BATCH_SIZE)
+LAUNCHES = 2  # of a multiplication: its input is quantized, then multiplied
+LAYER_LAUNCHES = 9  # of a layer: norms, rotary, cache writes, activation, additions
+ATTENTION_LAUNCHES = 2
+LAYERS_OF_32 = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q8_1", "iq4_nl", "int8", "fp8")
+MICROSCALED = ("mxfp4", "nvfp4")
+SCORE_BYTES = 4
+# Weights on the host: rows from which they are copied to the device (ggml-cuda.cu, offload_op), and judgements from the
+# table of -ngl in llama-bench's README: each layer of a 7B left behind costs 2.2 to 2.8 ms, 41 to 51 GB/s.
+COPIED_ROWS = 32
+HOST_SHARE = 0.7  # of the host's memory bandwidth
+COPY_SHARE = 0.8  # of the link
+HOST_SWITCH_S = 30e-6  # a graph is split where the device changes
+# From one device of a layer split to the next: the median over 13 pairs of one and four GPUs, 0.17 to 1.1 ms
+# (XiongjieDai/GPU-Benchmarks-on-LLM-Inference); what one row weighs does not matter.
+HOP_S = 0.33e-3
+PIPELINE_SHARE = 0.62  # of the stages' time is work
+
+
+class Rates(NamedTuple):
+    """Bytes/s and FLOP/s that a kernel reaches on one row, and on many."""
+
+    read_one: Quantity
+    read_many: Quantity
+    compute: Quantity
+
+
+def quants(name: str, bits: float) -> Quants:
+    """The class of a format of weights.
+
+    >>> quants("q4_k", 4.5), quants("q8_0", 8.5), quants("fp16", 16)
+    ('k', 'legacy', 'plain')
+    """
+    if name in LAYERS_OF_32:
+        return "legacy"
+    if name.split("-")[0] in MICROSCALED:
+        return "mx"
+    return "plain" if bits >= ELEMENT_BITS["bf16"] else "k"
+
+
+def beyond_one(rows: Quantity) -> Quantity:
+    """0 with one row, 1 with two and more.
+
+    >>> beyond_one(1), beyond_one(16)
+    (0, 1)
+    """
+    return least(greatest(rows - 1, 0), 1)
+
+
+def multiplied(bytes_read: Quantity, flops: Quantity, rows: Quantity, rates: Rates, tile: float) -> Quantity:
+    """Seconds of a multiplication of `rows` rows.
+
+        bytes / rate + FLOPs / rate · (rows + tile) / rows         one row: bytes alone
+
+    Args:
+        bytes_read: of weights.
+        flops: of all rows.
+        rows: of input that share the weights.
+        rates: what the kernels reach.
+        tile: rows that a tile wastes.
+
+    >>> rates = Rates(read_one=800e9, read_many=900e9, compute=100e12)
+    >>> multiplied(8e9, 16e9, 1, rates, tile=6), round(multiplied(9e9, 8e12, 512, rates, tile=6), 4)
+    (0.01, 0.0909)
+    """
+    wide = rows > VECTOR_ROWS
+    read = bytes_read * ((1 - wide) / rates.read_one + wide / rates.read_many)
+    return read + beyond_one(rows) * flops / rates.compute * (rows + tile) / greatest(rows, 1)
+
+
+def launched(kernels: float, rows: Quantity, one_s: float, many_s: float) -> Quantity:
+    """Seconds of the launches of so many kernels."""
+    return kernels * (one_s + beyond_one(rows) * (many_s - one_s))
+
+
+def pipelined(ubatches: float, stages: int) -> float:
+    """Ubatches' worth of time until as many have passed all stages, one behind the other.
+
+        1 + (m - 1) / (0.62 · n)
+
+    Source: XiongjieDai/GPU-Benchmarks-on-LLM-Inference. With four GPUs 16 ubatches of an 8B take 5.6 times one, of a
+    70B 12.6, for no reason known; the share lies between.
+
+    >>> pipelined(16, 1), round(pipelined(16, 4), 1)
+    (16.0, 7.0)
+    """
+    if stages == 1:
+        return float(ubatches)
+    return 1 + (ubatches - 1) * min(1.0, 1 / (PIPELINE_SHARE * stages))
+
+
+def ggml_seconds(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
+    """(latency, work) of one call, on the device or on the host; a hop to the next device of a layer split."""
+    if operator.kind == "send":
+        return HOP_S, 0.0
+    if operator.place == "host":
+        return _host(operator, machine, kernels)
+    return _device(operator, machine, kernels)
+
+
+def _host(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
+    """The CPU reads what few rows need; for many, the weights are copied to the device, which multiplies them."""
+    latency, work = _device(operator, machine, kernels)
+    link = host_link(machine.gpu).bandwidth_bytes_per_s
+    copied = least(greatest(_sharing(operator) - COPIED_ROWS + 1, 0), 1)
+    read = operator.bytes / (HOST_SHARE * machine.host_bandwidth)
+    copies = operator.weight_bytes / (COPY_SHARE * link) + work
+    return HOST_SWITCH_S + copied * latency, (1 - copied) * read + copied * copies
+
+
+def _device(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
+    kind = operator.kind
+    latency = launched(launches(operator), _sharing(operator), kernels.launch_s, kernels.many_launch_s)
+    if kind == "gemm":
+        found = multiplied(
+            operator.weight_bytes, operator.flops, operator.rows, rates(operator, machine, kernels), kernels.fill_rows
+        )
+        return latency, found
+    if kind == "experts":
+        return latency + kernels.experts_s, _experts(operator, machine, kernels)
+    if kind == "prefill_attention":
+        return latency, _prompt(operator, machine, kernels)
+    if kind in ("attention", "latent_attention", "state"):
+        share = kernels.cache_share if machine.flash_attention else kernels.cache_share_no_flash
+        fixed = kernels.state_s if kind == "state" else 0.0
+        return latency + fixed, operator.bytes / (share * machine.bandwidth)
+    return latency, operator.bytes / (kernels.elementwise_share * machine.bandwidth)
+
+
+def rates(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Rates:
+    """What kernels reach on this operator's format."""
+    of = quants(operator.format, operator.bits)
+    peak = machine.gpu.peak("fp16" if of == "plain" else kernels.peak) or machine.widest_peak
+    return Rates(
+        kernels.bandwidth_share[of] * machine.bandwidth,
+        kernels.prompt_bandwidth_share[of] * machine.bandwidth,
+        kernels.flops_share[of] * peak,
+    )
+
+
+def _sharing(operator: Operator) -> Quantity:
+    """Rows that decide between the kernels of one row and those of many: of experts, the tokens of the step."""
+    return operator.rows if operator.experts is None else operator.experts.tokens
+
+
+def launches(operator: Operator) -> float:
+    """Kernels that one call of an operator launches."""
+    if operator.kind in ("gemm", "experts"):
+        return LAUNCHES * operator.tensors
+    if operator.kind == "elementwise":
+        return LAYER_LAUNCHES
+    return ATTENTION_LAUNCHES if operator.kind != "embedding" else 0
+
+
+def _experts(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Quantity:
+    """The rows of one woken expert share a tile."""
+    load = operator.experts
+    assert load is not None
+    full = rates(operator, machine, kernels)
+    each = operator.rows / load.woken
+    return multiplied(
+        operator.weight_bytes,
+        operator.flops * beyond_one(load.tokens),
+        each,
+        full._replace(compute=full.compute * kernels.experts_flops_share),
+        kernels.tile_rows,
+    )
+
+
+def _prompt(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Quantity:
+    peak = machine.gpu.peak("fp16") or machine.widest_peak
+    read = operator.cache_bytes / (kernels.cache_share * machine.bandwidth)
+    if machine.flash_attention:
+        return read + operator.flops / (kernels.attention_flops_share * peak)
+    scores = operator.flops / (4 * max(operator.head_dim, 1))  # one for each head, row and earlier token
+    passes = kernels.scores_passes * SCORE_BYTES * scores / machine.bandwidth
+    return read + passes + operator.flops / (kernels.attention_flops_share_no_flash * peak)
