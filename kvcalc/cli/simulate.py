@@ -31,6 +31,8 @@ TRAFFIC = (
     _flag("Requests", "shared_prefix", "--shared-prefix", "TOKENS", "A system prompt before every prompt."),
     _flag("Requests", "prefix_groups", "--prefix-groups", "N", "Different system prompts. Default 1."),
     _flag("Requests", "turns", "--turns", "N", "Turns of a session, each with all that was said before."),
+    _flag("Requests", "samples", "--samples", "N", "Answers to each prompt, which they share."),
+    _flag("Requests", "beam", "--beam", "N", "Beams of each request: what their block tables share."),
     _flag("Requests", "trace", "--trace", "FILE", "Azure, Mooncake, BurstGPT, LLMServingSim, a log, bench results."),
     _flag("Requests", "time_scale", "--time-scale", "X", "Times between a trace's arrivals, multiplied."),
     _flag("Requests", "seed", "--seed", "N", "Of everything random. Default 0."),

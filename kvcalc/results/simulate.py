@@ -48,6 +48,22 @@ class Waste(Frozen):
     external: float  # free, but of no use to who waits
 
 
+class SharedBlocks(Frozen):
+    """Several sequences of one prompt of the mean length: blocks, block tables shared and copied when written."""
+
+    kind: str  # samples or beams
+    sequences: int
+    prompt_tokens: int
+    output_tokens: int
+    block_size: int
+    blocks_unshared: int  # of the prompt, each sequence its own
+    blocks_shared: int
+    blocks_after_first_tokens: int  # each sequence has written one
+    copies_on_write: int  # by then
+    most_blocks: int  # that were ever held
+    most_blocks_unshared: int
+
+
 class Calibration(Frozen):
     """What measured requests of this deployment say of the step times, and the answer with that."""
 
@@ -115,6 +131,7 @@ class SimulateResult(Frozen):
     preemptions: Value
     recomputed_tokens: Value
     prefix_hit_rate: Value
+    endless_hit_rate: float | None  # what a cache without an end would hit; None: prompts are not told apart
     steps: int
     load: Value
     capacity_requests_per_s: Value
@@ -126,6 +143,7 @@ class SimulateResult(Frozen):
     num_blocks: int
     block_size: int
     timeline: tuple[Moment, ...]
+    sharing: SharedBlocks | None = None
     highest_rate: HighestRate | None = None
     calibration: Calibration | None = None
 

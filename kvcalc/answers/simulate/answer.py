@@ -13,6 +13,7 @@ from kvcalc.answers.simulate.machine import Simulated, simulated
 from kvcalc.answers.simulate.rate import Targets, at_rate, rates
 from kvcalc.answers.simulate.runs import capacity, run
 from kvcalc.answers.simulate.settings import SimulateSettings
+from kvcalc.answers.simulate.sharing import beams_of, samples_of
 from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
 from kvcalc.answers.verdict import verdict
@@ -24,12 +25,14 @@ from kvcalc.results.simulate import (
     HighestRate,
     Moment,
     RatePoint,
+    SharedBlocks,
     SimulateReport,
     SimulateResult,
     Target,
     Value,
     Waste,
 )
+from kvcalc.simulator.endless import endless_hit_rate
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.traffic import rate_of
 from kvcalc.specs.base import Assumption, replace
@@ -132,6 +135,7 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
         preemptions=spread(runs, lambda one: one.outcome.counts.preemptions),
         recomputed_tokens=spread(runs, lambda one: one.outcome.counts.recomputed),
         prefix_hit_rate=spread(runs, _hit_rate) if replica.settings.prefix_caching else None,
+        endless_hit_rate=endless_hit_rate(requests),
         steps=plain.counts.steps,
         load=ranged(loads),
         capacity_requests_per_s=ranged([None if rate is None or load is None else rate / load for load in loads]),
@@ -143,6 +147,7 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
         num_blocks=blocks,
         block_size=replica.settings.block_size,
         timeline=_timeline(runs[0]),
+        sharing=_sharing(settings, requests, replica),
         calibration=_calibration(deployed, settings, replica, requests),
     )
 
@@ -172,6 +177,15 @@ def _budget(one: Latencies) -> float:
 
 def _hit_rate(one: Latencies) -> float | None:
     return one.outcome.hit / one.outcome.queried if one.outcome.queried else None
+
+
+def _sharing(settings: SimulateSettings, requests: Requests, replica: Simulated) -> SharedBlocks | None:
+    count = len(requests)
+    prompt, output = round(sum(requests.prompt) / count), round(sum(requests.output) / count)
+    size = replica.settings.block_size
+    if settings.beam > 1:
+        return beams_of(prompt, output, size, settings.beam, settings.seed)
+    return samples_of(prompt, output, size, settings.samples) if settings.samples > 1 else None
 
 
 def _calibration(
@@ -232,6 +246,8 @@ def _assumptions(question: Question, deployed: Deployed, replica: Simulated) -> 
 
 def _warnings(deployed: Deployed, result: SimulateResult) -> tuple[str, ...]:
     found = list(deployed.budget.warnings)
+    if deployed.deployment.num_speculative_tokens:
+        found.append("drafts count in memory only: every step gives one token (`kvcalc speculate` has their gain)")
     if result.refused:
         found.append(f"{result.refused} of {result.requests} requests are refused: no tokens, or above max_model_len")
     if result.unordered:

@@ -9,10 +9,11 @@ from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.answer import simulate
 from kvcalc.answers.simulate.figures import Latencies
 from kvcalc.answers.simulate.settings import SimulateSettings, length_of
-from kvcalc.answers.simulate.workload import Workload, accepted, first_of, from_traffic, made
+from kvcalc.answers.simulate.workload import Workload, accepted, first_of, made, sampled
 from kvcalc.errors import KvcalcError
 from kvcalc.results.simulate import SimulateReport
 from kvcalc.simulator.traces.read import read_trace
+from kvcalc.simulator.traffic import requests_of
 from kvcalc.specs.checked import checked, flag_of
 
 
@@ -40,7 +41,8 @@ def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping
         return _of_trace(settings, lengths, question.workload.concurrency, limit)
     prompt = length_of(lengths.get("input_len"), settings.isl_sigma, "--isl")
     output = length_of(lengths.get("output_len"), settings.osl_sigma, "--osl")
-    return from_traffic(made(settings, prompt, output, question.workload.concurrency), limit)
+    traffic = made(settings, prompt, output, question.workload.concurrency)
+    return accepted(sampled(requests_of(traffic), settings.samples, settings.seed), limit)
 
 
 MADE = ("request_rate", "arrivals", "burstiness", "ramp", "isl_sigma", "osl_sigma", "shared_prefix", "prefix_groups",
@@ -63,4 +65,5 @@ def _of_trace(
         requests = first_of(requests, settings.requests)
     if clients is not None:
         requests = replace(requests, clients=clients, think_s=settings.think_s)
+    requests = sampled(requests, settings.samples, settings.seed)
     return accepted(requests, limit, trace.unordered, trace.format)

@@ -145,9 +145,8 @@ def _settings(
         prefill_schedule_interval=asked.prefill_schedule_interval,
         policy=asked.scheduling_policy,
         recv_interval=deployed.deployment.scheduler_recv_interval or 1,
-        prefix_caching=_caches(deployed, extra),
+        prefix_caching=_caches(deployed, asked, extra),
         extra_blocks=extra,
-        draft_tokens=deployed.deployment.num_speculative_tokens,
     )
     return settings, assumptions
 
@@ -158,10 +157,10 @@ def _held_elsewhere(held: Capacity | None, mean_tokens: float) -> list[int]:
     return [most for pool in pools if (most := pool.max_batch(max(1, int(mean_tokens)))) is not None]
 
 
-def _caches(deployed: Deployed, extra: int) -> bool:
-    """Prefix caching: as asked, else as vLLM has it: on, unless sequences have states."""
-    asked = deployed.deployment.enable_prefix_caching
-    return (deployed.engine.TIMED and not extra) if asked is None else asked
+def _caches(deployed: Deployed, asked: SimulateSettings, extra: int) -> bool:
+    """Prefix caching: as asked, else as vLLM has it: on, unless sequences have states. Samples share their prompt."""
+    given = deployed.deployment.enable_prefix_caching
+    return (asked.samples > 1 or (deployed.engine.TIMED and not extra)) if given is None else given
 
 
 def _pool(

@@ -35,6 +35,8 @@ class SimulateSettings(Frozen):
     shared_prefix: Annotated[int, Within(ge=0, le=10**7), tokens("--shared-prefix")] = 0
     prefix_groups: Annotated[int, Within(ge=1, le=10**6), count("--prefix-groups")] = 1
     turns: Annotated[int, Within(ge=1, le=1000), count("--turns")] = 1
+    samples: Annotated[int, Within(ge=1, le=1024), count("--samples")] = 1
+    beam: Annotated[int, Within(ge=1, le=1024), count("--beam")] = 1
     trace: str | None = None
     time_scale: Annotated[float, Within(gt=0, le=1e6), number("--time-scale")] = 1.0
     calibrate_from: str | None = None

@@ -5,8 +5,8 @@ from typing import Any
 
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.errors import KvcalcError
-from kvcalc.simulator.requests import Requests
-from kvcalc.simulator.traffic import Length, Sharing, Traffic, requests_of
+from kvcalc.simulator.requests import Chain, Requests
+from kvcalc.simulator.traffic import Length, Sharing, Traffic
 
 DEFAULT_REQUESTS = 1000
 WAVES = 10  # of a closed loop, as --num-prompts has it
@@ -54,11 +54,6 @@ def made(settings: SimulateSettings, prompt: Length | None, output: Length | Non
     )
 
 
-def from_traffic(traffic: Traffic, longest: int | None) -> Workload:
-    """Made requests, those that the engine would refuse taken out."""
-    return accepted(requests_of(traffic), longest)
-
-
 def accepted(requests: Requests, longest: int | None, ordered: int = 0, source: str = "") -> Workload:
     """Without requests that have no tokens or more than `longest`; who waits for a refused one is refused too."""
     count = len(requests)
@@ -77,6 +72,55 @@ def accepted(requests: Requests, longest: int | None, ordered: int = 0, source: 
         )
     left = requests if len(kept) == count else _picked(requests, kept)
     return Workload(left, count, count - len(kept), ordered, source)
+
+
+def sampled(requests: Requests, samples: int, seed: int) -> Requests:
+    """Each request as several with the same prompt and answers of their own.
+
+    Source: vllm/v1/engine/parallel_sampling.py: a request with n > 1 becomes n; the prefix cache shares the prompt. The
+    lengths of further answers are those of other requests.
+    """
+    if samples == 1:
+        return requests
+    if requests.after is not None or requests.clients is not None:
+        raise KvcalcError(
+            "--samples needs requests that come at times of their own", hint="leave sessions and clients out"
+        )
+    import numpy as np
+
+    count, rng = len(requests), np.random.default_rng([seed, 4])
+    order = [i for i in range(count) for _ in range(samples)]
+    others = rng.permutation(np.repeat(np.asarray(requests.output), samples - 1)).tolist()
+    outputs = [others.pop() if place % samples else requests.output[i] for place, i in enumerate(order)]
+    chains, sizes, id_tokens = _with_whole_prompts(requests)
+    return replace(
+        requests,
+        arrival_s=[requests.arrival_s[i] for i in order],
+        prompt=[requests.prompt[i] for i in order],
+        output=outputs,
+        chains=[chains[i] for i in order],
+        sizes=sizes,
+        id_tokens=id_tokens,
+    )
+
+
+def _with_whole_prompts(requests: Requests) -> tuple[list[Chain], dict[int, int], int]:
+    """Chains that name a prompt to its last token, so that its samples find it."""
+    given = requests.chains or [None] * len(requests)
+    if requests.id_tokens:
+        used = {one for chain in given for one in chain or ()}
+        sizes = dict.fromkeys(used, requests.id_tokens)
+    else:
+        sizes = dict(requests.sizes)
+    fresh = max(sizes, default=0) + 1
+    chains = []
+    for i, chain in enumerate(given):
+        covered = sum(sizes[one] for one in chain or ())
+        if covered < requests.prompt[i]:
+            sizes[fresh + i] = requests.prompt[i] - covered
+            chain = (*(chain or ()), fresh + i)
+        chains.append(chain or ())
+    return chains, sizes, 0
 
 
 def first_of(requests: Requests, count: int) -> Requests:

@@ -31,6 +31,7 @@ def page(report: SimulateReport) -> Page:
             _latencies(result),
             *_targets(result),
             *_calibrated(result),
+            *_sharing(result),
             _use(result),
             *_timeline(result),
         ),
@@ -122,8 +123,25 @@ def _calibrated(result: SimulateResult) -> tuple[Block, ...]:
     return Table(title="Latency, calibrated", columns=("", *COLUMNS), rows=tuple(rows)), Text(lines=lines)
 
 
+def _sharing(result: SimulateResult) -> tuple[Block, ...]:
+    found = result.sharing
+    if found is None:
+        return ()
+    first = f"{found.copies_on_write} blocks were copied when written"
+    rows = (
+        ("prompt, unshared", format_count(found.blocks_unshared), f"blocks of {found.block_size} tokens"),
+        ("prompt, shared", format_count(found.blocks_shared), ""),
+        ("after one token", format_count(found.blocks_after_first_tokens), first),
+        ("at most", format_count(found.most_blocks), f"of {format_count(found.most_blocks_unshared)} without sharing"),
+    )
+    title = f"{found.sequences} {found.kind} of a prompt of {format_count(found.prompt_tokens)} tokens"
+    return (Facts(title=title, rows=rows),)
+
+
 def _use(result: SimulateResult) -> Facts:
     filled = _share(result.block_fill)
+    endless = "" if result.endless_hit_rate is None else f"; an endless cache would hit {result.endless_hit_rate:.1%}"
+    hits = f"of prompt tokens{endless}"
     rows = [
         ("slots", _share(result.slot_use), f"of {format_count(result.max_num_seqs)}"),
         ("blocks", _share(result.block_use), f"of {format_count(result.num_blocks)}; {filled} filled"),
@@ -137,7 +155,7 @@ def _use(result: SimulateResult) -> Facts:
         kinds = ((waste.reserved, "reserved"), (waste.internal, "never used"), (waste.external, "free"))
         rows.append(("cache, full", f"{waste.tokens:.1%}", "tokens; " + ", ".join(f"{s:.1%} {n}" for s, n in kinds)))
     if result.prefix_hit_rate is not None:
-        rows.append(("prefix hits", _share(result.prefix_hit_rate), "of prompt tokens"))
+        rows.append(("prefix hits", _share(result.prefix_hit_rate), hits))
     return Facts(title="In use", rows=tuple(rows))
 
 
