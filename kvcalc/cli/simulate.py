@@ -53,6 +53,9 @@ SCHEDULER = (
     _flag("Scheduler", "watermark", "--watermark", "SHARE", "Of the blocks, kept free when admitting."),
     _flag("Scheduler", "prefill_schedule_interval", "--prefill-schedule-interval", "N", "Prompts in every N-th step."),
     _flag("Scheduler", "routing", "--routing", "NAME", "least-loaded (default), round-robin or prefix-aware."),
+    _flag("Scheduler", "preemption_mode", "--preemption-mode", "NAME", "recompute (default), or swap to --swap-space."),
+    _flag("Scheduler", "prefill_replicas", "--prefill-replicas", "N", "Replicas that compute prompts for the others."),
+    _flag("Scheduler", "network_bandwidth", "--network-bandwidth", "SIZE", "Between them, per second: 50GB."),
     _flag("Scheduler", "calibrate_from", "--calibrate-from", "FILE", "Measured requests: one factor for all steps."),
     _flag("Scheduler", "step_time_s", "--step-time", "TIME", "Every step takes this long: count steps with 1s."),
 )  # fmt: skip

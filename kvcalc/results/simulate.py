@@ -129,6 +129,7 @@ class SimulateResult(Frozen):
     budget_use: Value
     busy_share: Value
     preemptions: Value
+    swapped_blocks: Value  # out and in
     recomputed_tokens: Value
     prefix_hit_rate: Value
     endless_hit_rate: float | None  # what a cache without an end would hit; None: prompts are not told apart

@@ -17,9 +17,7 @@ class Settings:
     lag: int = 1  # steps that are planned ahead of the results: 1 with asynchronous scheduling
     whole_prompt_fits: bool = True  # admission asks for blocks of the whole prompt, not of its first chunk
     watermark_blocks: int = 0  # stay free when admitting beside running requests
-    long_prefill_token_threshold: int = 0  # most tokens of a prompt in a step; 0: no limit
     prefill_schedule_interval: int = 1  # prompts only in every N-th step
-    policy: Literal["fcfs", "priority"] = "fcfs"
     prefix_caching: bool = False
     recv_interval: int = 1  # steps between two looks at what has arrived (SGLang)
     extra_blocks: int = 0  # of each sequence, whatever its length: state and windows

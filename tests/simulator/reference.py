@@ -121,8 +121,6 @@ def simulate(settings, requests, times):
                 index += 1
                 continue
             tokens = min(s.known - s.computed, budget)
-            if settings.long_prefill_token_threshold:
-                tokens = min(tokens, settings.long_prefill_token_threshold)
             if tokens == 0:
                 index += 1
                 continue
@@ -157,8 +155,6 @@ def simulate(settings, requests, times):
             idle = sum(blocks.refs[b] == 0 for b in found)
             have = len(found) * B
             tokens = min(s.known - have, budget)
-            if settings.long_prefill_token_threshold:
-                tokens = min(tokens, settings.long_prefill_token_threshold)
             asked = s.known if settings.whole_prompt_fits else have + tokens
             kept = settings.watermark_blocks if running else 0
             if -(-asked // B) + settings.extra_blocks - len(found) + idle > len(blocks.free) - kept:

@@ -1,9 +1,10 @@
 """Step times and scheduler settings of a deployment: everything is asked of `Deployed` and its timer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.prefill.cache import preemption, sent_bytes, transfers
 from kvcalc.answers.simulate.settings import Reserving, Scheduling, SimulateSettings
 from kvcalc.counting.work import Step
 from kvcalc.engines.capacity import Capacity
@@ -38,6 +39,8 @@ class Simulated:
     reservation: Reserving = "none"
     prompts_first: bool = False  # as SGLang schedules
     replicas: int = 1
+    prefill_replicas: int = 0  # of the replicas, these compute prompts and send them to the others
+    transfer_s: float = 0.0  # of one token's cache
     lockstep: bool = False  # replicas share experts and step together
     routing: Routing = "least-loaded"
     longest: int | None = None  # tokens that are reserved, where it is the maximum
@@ -62,6 +65,7 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
         "replicas": deployed.deployment.data_parallel_size,
         "lockstep": deployed.deployment.enable_expert_parallel and deployed.deployment.data_parallel_size > 1,
         "routing": asked.routing,
+        **_pools(deployed, asked),
         "longest": deployed.deployment.max_model_len,
         "prompts_first": deployed.engine.TIMED and deployed.replica.machine.profile.prefill_first,
     }
@@ -141,14 +145,47 @@ def _settings(
         block_size=size,
         lag=int(deployed.engine.TIMED if lag is None else lag),
         watermark_blocks=int(asked.watermark * blocks),
-        long_prefill_token_threshold=asked.long_prefill_token_threshold,
         prefill_schedule_interval=asked.prefill_schedule_interval,
-        policy=asked.scheduling_policy,
         recv_interval=deployed.deployment.scheduler_recv_interval or 1,
         prefix_caching=_caches(deployed, asked, extra),
         extra_blocks=extra,
     )
+    settings = replace(settings, **_swap(deployed, asked, size))
     return settings, assumptions
+
+
+def _pools(deployed: Deployed, asked: SimulateSettings) -> dict[str, Any]:
+    """Separate pools, and the seconds that one token's cache takes from one to the other."""
+    count, replicas = asked.prefill_replicas, deployed.deployment.data_parallel_size
+    if not count:
+        return {}
+    if count >= replicas:
+        raise KvcalcError(
+            f"--prefill-replicas {count} leaves none of {replicas} to decode", hint="raise --data-parallel-size"
+        )
+    found, _ = transfers(deployed, FAR_BLOCKS, 0.0)
+    link = next((one for one in found if one.link in ("network", "roce")), found[0] if found else None)
+    if asked.network_bandwidth is not None:
+        return {"prefill_replicas": count, "transfer_s": sent_bytes(deployed, FAR_BLOCKS) / FAR_BLOCKS
+                / asked.network_bandwidth}  # fmt: skip
+    if link is None:
+        raise KvcalcError("no link between the pools is known", hint="give --network-bandwidth")
+    return {"prefill_replicas": count, "transfer_s": link.time_s / FAR_BLOCKS}
+
+
+def _swap(deployed: Deployed, asked: SimulateSettings, size: int) -> dict[str, Any]:
+    """The host's blocks, and the seconds that one takes one way."""
+    if asked.preemption_mode == "recompute":
+        return {}
+    given = deployed.deployment.swap_space_bytes
+    if not given:
+        raise KvcalcError("--preemption-mode swap needs room on the host", hint="give --swap-space, in GiB per GPU")
+    found, _ = preemption(deployed, size * 64, 1.0)
+    if found.swap_one_way_s is None:
+        raise KvcalcError("the GPU's link to the host is not known", hint="leave --preemption-mode out")
+    block = sent_bytes(deployed, size * 64) / 64
+    return {"preemption": "swap", "swap_blocks": int(given / block), "swap_block_s": found.swap_one_way_s / 64,
+            "prefix_caching": False}  # fmt: skip
 
 
 def _held_elsewhere(held: Capacity | None, mean_tokens: float) -> list[int]:

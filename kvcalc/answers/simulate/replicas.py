@@ -1,6 +1,7 @@
 """The replicas of a deployment, set up and run: one, several behind a router, or several that step together."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvcalc.answers.simulate.machine import Simulated, Times
@@ -13,9 +14,11 @@ from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.requests import Times as Seen
 from kvcalc.simulator.routing import Router
 from kvcalc.simulator.schedulers.base import Running
+from kvcalc.simulator.schedulers.receiving import ReceivingScheduler
 from kvcalc.simulator.schedulers.reserving import ReservingScheduler
 from kvcalc.simulator.schedulers.sglang import SglangScheduler
 from kvcalc.simulator.schedulers.static import StaticScheduler
+from kvcalc.simulator.schedulers.swapping import SwappingScheduler
 from kvcalc.simulator.schedulers.vllm import VllmScheduler
 from kvcalc.simulator.state import Scheduler, pool_of
 from kvcalc.simulator.step_times import ConstantTimes
@@ -35,6 +38,8 @@ class Shared(NamedTuple):
 def run_all(replica: Simulated, requests: Requests, times: Times, seen: Seen) -> list[Clock]:
     """The clocks of a workload that has run, one an engine."""
     shared = _shared(replica, requests)
+    if replica.prefill_replicas:
+        return _split(replica, requests, times, seen, shared)
     if replica.replicas == 1:
         clock = _clock(replica, requests, _scheduler(replica, requests, times, seen, shared), seen)
         clock.run()
@@ -75,16 +80,46 @@ def _apart(replica: Simulated, requests: Requests, times: Times, seen: Seen, sha
         scheduler = _scheduler(replica, requests, times, seen, shared)
         members.append(_clock(replica, requests, scheduler, seen, order))
     if not fixed:
-        schedulers = [clock.scheduler for clock in members]
-        router = Router(replica.routing, schedulers, shared.homes, lambda number: members[number].arrivals.offered)
-        for request in firsts:
-            at = requests.arrival_s[request] + replica.front_s
-            for clock in members:
-                clock.run(at)
-            members[router.choose(request)].arrivals.offer(request, requests.arrival_s[request])
+        _route(replica, requests, members, shared, firsts)
     for clock in members:
         clock.run()
     return members
+
+
+def _route(replica: Simulated, requests: Requests, members: list[Clock], shared: Shared, order: Sequence[int]) -> None:
+    """Each request to a replica as it arrives, then all to their ends."""
+    schedulers = [clock.scheduler for clock in members]
+    router = Router(replica.routing, schedulers, shared.homes, lambda number: members[number].arrivals.offered)
+    for request in order:
+        at = requests.arrival_s[request] + replica.front_s
+        for clock in members:
+            clock.run(at)
+        members[router.choose(request)].arrivals.offer(request, requests.arrival_s[request])
+    for clock in members:
+        clock.run()
+
+
+def _split(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> list[Clock]:
+    """A pool that computes prompts, a link, and a pool that decodes; the first does not wait for the second."""
+    count = len(requests)
+    alone = dataclasses.replace(replica, replicas=replica.prefill_replicas, prefill_replicas=0)
+    first = Seen.of(count)
+    prompts = run_all(alone, dataclasses.replace(requests, output=[1] * count), times, first)
+    seen.sent_s[:], seen.first_s[:], seen.last_s[:] = first.sent_s, first.first_s, first.last_s
+    more = [i for i in range(count) if requests.output[i] > 1]
+    arrives = {i: first.first_s[i] + replica.transfer_s * requests.prompt[i] for i in more}
+    order = sorted(more, key=arrives.__getitem__)
+    sent = dataclasses.replace(requests, arrival_s=[arrives.get(i, 0.0) for i in range(count)], after=None, chains=None)
+    own = Seen(seen.sent_s[:], seen.first_s, seen.last_s)  # when it came to this pool is nobody's business
+    decode = dataclasses.replace(
+        replica, prefill_replicas=0, front_s=0.0, settings=dataclasses.replace(replica.settings, prefix_caching=False)
+    )
+    members = [
+        _clock(decode, sent, ReceivingScheduler(decode.settings, sent, times, own), own, [])
+        for _ in range(replica.replicas - replica.prefill_replicas)
+    ]
+    _route(decode, sent, members, Shared([()] * count, []), order)
+    return [*prompts, *members]
 
 
 def _shared(replica: Simulated, requests: Requests) -> Shared:
@@ -102,6 +137,8 @@ def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen,
         longest = replica.longest or max(map(sum, zip(requests.prompt, requests.output, strict=True)))
         return ReservingScheduler(settings, requests, times, seen, replica.reservation, longest)
     pool = pool_of(settings, *shared)
+    if settings.preemption == "swap":
+        return SwappingScheduler(settings, requests, times, seen)
     if replica.prompts_first:
         return SglangScheduler(settings, requests, times, pool, seen)
     return VllmScheduler(settings, requests, times, pool, seen)

@@ -8,7 +8,7 @@ from kvcalc.simulator.routing import Routing
 from kvcalc.simulator.traffic import Length
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.constraints import FromText, Within
-from kvcalc.specs.deployment import Bytes, Tokens, count, gib, number, size, tokens
+from kvcalc.specs.deployment import count, number, size, tokens
 from kvcalc.units import parse_seconds, parse_tokens
 
 MOST_REQUESTS = 10_000_000
@@ -48,19 +48,14 @@ class SimulateSettings(Frozen):
     scheduler: Scheduling = "continuous"
     reservation: Reserving = "none"
     async_scheduling: bool | None = None
-    scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
     num_gpu_blocks: Annotated[int | None, Within(ge=1, le=10**9), count("--num-gpu-blocks-override")] = None
     watermark: Annotated[float, Within(ge=0, le=0.99), number("--watermark")] = 0.0
-    long_prefill_token_threshold: Annotated[
-        int, Within(ge=0, le=10**9), tokens("--long-prefill-token-threshold")
-    ] = 0  # fmt: skip
     prefill_schedule_interval: Annotated[int, Within(ge=1, le=1000), count("--prefill-schedule-interval")] = 1
+    prefill_replicas: Annotated[int, Within(ge=0, le=4096), count("--prefill-replicas")] = 0
     routing: Routing = "least-loaded"
     preemption_mode: Literal["recompute", "swap"] = "recompute"
     step_time_s: Annotated[float | None, Within(gt=0), _seconds("--step-time")] = None
-    kv_offload_bytes: Annotated[Bytes, gib("--kv-offload-gb")] = 0
     network_bandwidth: Annotated[float | None, Within(gt=0), size("--network-bandwidth")] = None
-    max_context: Tokens | None = None
 
 
 def length_of(text: str | int | None, sigma: float | None, flag: str) -> Length | None:

@@ -23,6 +23,7 @@ class VllmScheduler(Running):
                 self.pool.take(needed)
         else:
             stopped = self._make_room(step)
+        stopped = self._holds_back(step, stopped)
         if self.partial is not None or (self.waiting and not stopped and not self.blocked):
             budget = settings.max_num_batched_tokens - decoding.count * self.rows_each
             if self.partial is not None:
@@ -56,6 +57,10 @@ class VllmScheduler(Running):
         if free < decoding.count * (steps // self.block_size + 1):
             steps = min(steps, 1 + decoding.steps_within(step + 1, free))
         return steps if steps > 1 else 1
+
+    def _holds_back(self, step: int, stopped: bool) -> bool:
+        """Whether nobody is admitted: the step stopped somebody."""
+        return stopped
 
     # Running requests
 

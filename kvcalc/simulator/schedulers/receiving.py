@@ -1,0 +1,49 @@
+"""The decode side of two pools: prompts come computed, over a link, and need only blocks and a slot.
+
+Who is stopped there is computed anew there, prompt and all (vLLM's decode instances do the same).
+"""
+
+from kvcalc.simulator.requests import Requests, Times
+from kvcalc.simulator.schedulers.vllm import VllmScheduler
+from kvcalc.simulator.settings import Settings
+from kvcalc.simulator.state import pool_of
+from kvcalc.simulator.step_times import StepTimes
+
+
+class ReceivingScheduler(VllmScheduler):
+    """As vLLM's, but a request that was never stopped begins with its second token."""
+
+    def __init__(self, settings: Settings, requests: Requests, times: StepTimes, seen: Times) -> None:
+        super().__init__(settings, requests, times, pool_of(settings), seen)
+        self.step = 0
+        self.joined: list[int] = []
+
+    def plan(self, step: int) -> int:
+        self.step, self.joined = step, []
+        steps = super().plan(step)
+        return min(steps, 1) if self.joined else steps
+
+    def passed(self, step: int, steps: int, end_s: float) -> list[int]:
+        self.gaps += [end_s - self.seen.first_s[request] for request in self.joined]
+        return super().passed(step, steps, end_s)
+
+    def _admit(self, budget: int) -> None:
+        while self.waiting and self.running < self.slots and budget > 0:
+            request = self.waiting[0]
+            if request in self.known:  # it was stopped: a prompt like any other
+                before = len(self.chunks)
+                super()._admit(budget)
+                if len(self.chunks) == before:
+                    return
+                return
+            blocks = self._blocks(self.prompt[request] + 1)
+            if blocks > self.pool.free - (self.settings.watermark_blocks if self.running else 0):
+                self.blocked = True
+                return
+            self.waiting.popleft()
+            self.pool.take(blocks)
+            self.running += 1
+            self.stack.append(request)
+            self.decoding.join(request, self.prompt[request], self.step, self.output[request] - 1)
+            self.joined.append(request)
+            budget -= 1
