@@ -11,9 +11,14 @@ from kvcalc.errors import KvcalcError
 
 Json = Mapping[str, object]
 MOST_ENTRIES = 10_000  # of a list in a config: no model has that many layers
-SAMPLING = ("top_k",)  # a sampler's, in configs whose model has another key for its experts
-# Names that stand for another thing in some families: Zamba's width of a plain head.
-SECOND_MEANINGS = ("kv_channels", "embedding_dim", "num_local_experts", "dim")
+# Names that go beside another without meaning the same: lengths that a model was trained or is served at, a padded
+# vocabulary, a sampler's top_k in configs whose model has another key for its experts.
+BESIDE = (
+    "top_k", "n_positions", "n_ctx", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
+    "padded_vocab_size",
+)  # fmt: skip
+# Names that stand for another thing in some families: Zamba's width of a plain head, heads of a state.
+SECOND_MEANINGS = ("kv_channels", "embedding_dim", "num_local_experts", "dim", "num_heads")
 
 
 def shown(value: object) -> str:
@@ -167,12 +172,12 @@ class Keys:
         """One quantity under two names has one value. Some names have a second meaning; a layer may say its own."""
         if any(name in self._over for name in names):
             return
-        said = {name: self._values[name] for name in names if name in self._values and name not in SAMPLING}
+        said = {name: self._values[name] for name in names if name in self._values and name not in BESIDE}
         first = next((name for name, value in said.items() if value == taken), None)
         for name, value in said.items():
-            if first is None or type(value) is not int or value in (0, taken):
-                continue  # nought: the quantity has its value under the other name
-            if name in SECOND_MEANINGS:
+            if first is None or value in (None, False, 0, taken):
+                continue  # off: the quantity has its value under the other name
+            if name in SECOND_MEANINGS or isinstance(value, bool) or not isinstance(value, int | float):
                 self.doubt(name, f"it is {shown(value)}, and {first}, which is taken, is {taken}")
                 continue
             raise KvcalcError(

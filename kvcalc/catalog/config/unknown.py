@@ -118,6 +118,7 @@ def facts_of(groups: tuple[LayerGroup, ...]) -> Mapping[str, bool]:
     kinds = {mixer.kind for mixer in mixers}
     return {
         "has_experts": any(group.mlp is not None and group.mlp.kind == "moe" for group in groups),
+        "has_mlps": any(group.mlp is not None for group in groups),
         "has_latents": bool(kinds & {"latent", "compressed"}),
         "has_states": "recurrent" in kinds,
         "has_mamba": any(getattr(mixer, "family", "").startswith("mamba") for mixer in mixers),

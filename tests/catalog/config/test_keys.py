@@ -12,9 +12,21 @@ def test_the_first_alias_present_wins() -> None:
 
 
 def test_two_aliases_with_two_values_are_an_error_that_shows_both() -> None:
-    keys = Keys({"n_head": 12, "num_heads": 16}, "text_config")
-    with pytest.raises(KvcalcError, match=r"text_config\.n_head is 12 and text_config\.num_heads is 16"):
-        keys.integer("num_attention_heads", "n_head", "num_heads")
+    keys = Keys({"n_head": 12, "n_heads": 16.0}, "text_config")
+    with pytest.raises(KvcalcError, match=r"text_config\.n_head is 12 and text_config\.n_heads is 16"):
+        keys.integer("num_attention_heads", "n_head", "n_heads")
+
+
+def test_a_name_with_a_second_meaning_or_no_number_is_a_doubt() -> None:
+    keys = Keys({"num_attention_heads": 12, "num_heads": 16, "n_heads": "many"})
+    assert keys.integer("num_attention_heads", "num_heads", "n_heads") == 12
+    assert list(keys.doubts()) == ["num_heads", "n_heads"]
+
+
+def test_lengths_may_differ() -> None:
+    keys = Keys({"max_position_embeddings": 32768, "seq_length": 8192, "model_max_length": 4096})
+    assert keys.integer("max_position_embeddings", "seq_length", "model_max_length") == 32768
+    assert not keys.doubts()
 
 
 def test_an_absent_key_means_its_class_default_and_null_does_not() -> None:

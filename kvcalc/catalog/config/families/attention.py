@@ -120,7 +120,7 @@ def attention_tensors(
     if traits.qkv:
         found = _fused(f"{name}.{traits.qkv}", heads, inputs, bias)
     else:
-        found = linear(f"{name}.{traits.q}", queries, inputs, "attention", "columns", bias)
+        found = _queries(keys, f"{name}.{traits.q}", queries, inputs, bias)
         if _has_keys(keys, traits, layer):
             k_bias = bias if traits.k_bias is None else switch(keys, traits, traits.k_bias)
             found += linear(f"{name}.{traits.k}", keys_width, inputs, "attention", "kv", k_bias)
@@ -132,6 +132,16 @@ def attention_tensors(
         width = output if traits.gate == "full" else heads.query
         found += linear(f"{name}.{traits.gate_name}", width, hidden, "attention", "columns")
     return found + _qk_norms(keys, traits, layer, heads, name)
+
+
+def _queries(keys: Keys, name: str, outputs: int, inputs: int, bias: bool) -> list[Tensor]:
+    """The projection of queries; through a width that all heads share, where the config says one (Step-3)."""
+    shared = keys.integer("share_q_dim")
+    if shared is None:
+        return linear(name, outputs, inputs, "attention", "columns", bias)
+    found = linear(name, shared, inputs, "attention", "whole", bias)
+    found += norm(f"{name.rpartition('.')[0]}.inter_norm", "weight", shared, category="attention")
+    return found + linear(f"{name.rpartition('.')[0]}.wq", outputs, shared, "attention", "columns")
 
 
 def _has_keys(keys: Keys, traits: Traits, layer: Layer) -> bool:

@@ -29,6 +29,7 @@ WINDOW_LETTERS = {"L": "sliding", "G": "full"}  # EXAONE-4's
 
 _NUMBERED = (
     ("hybrid_layer_pattern", "sliding", "full"),
+    ("sliding_window_layout", "sliding", "full"),
     ("attn_type_list", "full", "recurrent"),
     ("sparse_attention_freq", "indexed", "full"),
 )
@@ -178,6 +179,14 @@ def _cycle(keys: Keys, count: int) -> list[str] | None:
     return [kinds[layer % len(kinds)] for layer in range(count)]
 
 
+def _hybrids(keys: Keys, count: int) -> list[str] | None:
+    """`hybrid_layer_ids` (Zamba2 as first published): the rest recur alone. A list of kinds says the same."""
+    if not keys.given("hybrid_layer_ids") or keys.given("layers_block_type", "layer_types"):
+        return None
+    both = keys.integers("hybrid_layer_ids")
+    return None if both is None else ["hybrid" if layer in set(both) else "recurrent" for layer in range(count)]
+
+
 def _compressed(keys: Keys, count: int) -> list[str] | None:
     """`compress_ratios` (DeepSeek-V4): one for each layer, those of MTP layers after them."""
     ratios = keys.integers("compress_ratios")
@@ -194,7 +203,7 @@ def _cross(keys: Keys, count: int) -> list[str] | None:
 
 
 RULES: tuple[Rule, ...] = (
-    _names, _compressed, _letters, _numbers, _full_layers, _spelled, _cycle, _cross, _other_names, _windowed,
+    _hybrids, _names, _compressed, _letters, _numbers, _full_layers, _spelled, _cycle, _cross, _other_names, _windowed,
 )  # fmt: skip
 # Those that only models with recurrent layers mean.
-RECURRENT_RULES = (_full_layers, _cycle)
+RECURRENT_RULES = (_hybrids, _full_layers, _cycle)

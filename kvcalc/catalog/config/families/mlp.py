@@ -10,7 +10,7 @@ from kvcalc.specs.model import Category, DenseMlp, MoeMlp, Split, Tensor
 EXPERT_WIDTH = ("moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
 TOP_K = (
     "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k", "top_k",
-    "num_selected_experts",
+    "num_selected_experts", "moe_num_active_primary_experts",
 )  # fmt: skip
 SHARED_WIDTH = (
     "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",

@@ -7,7 +7,15 @@ from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
 from kvcalc.errors import KvcalcError
 
-EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts", "num_moe_experts", "num_expert")
+EXPERTS = (
+    "num_experts",
+    "n_routed_experts",
+    "num_local_experts",
+    "moe_num_experts",
+    "num_moe_experts",
+    "num_expert",
+    "moe_num_primary_experts",
+)
 WIDTH = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "decoder_ffn_dim", "block_ff_dim")
 FIRST_DENSE = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "n_dense_layers", "dense_mlp_idx")
 _NAMES = {"dense": "dense", "sparse": "moe", "moe": "moe", "hash_moe": "hash_moe"}
@@ -41,10 +49,18 @@ def _name(keys: Keys, name: str) -> str:
     return _NAMES[name]
 
 
+def _listed(keys: Keys) -> list[int] | None:
+    """Layers with experts, as a list or as Step-3 writes it: "4,5,6"."""
+    said = keys.raw("moe_layers_enum")
+    if isinstance(said, str) and all(part.strip().isdecimal() for part in said.split(",")):
+        return [int(part[:9]) for part in said.split(",")]
+    return None if isinstance(said, str) else keys.integers("moe_layers", "moe_layers_enum")
+
+
 def _dense(keys: Keys, traits: Traits, count: int) -> set[int]:
     """Layers without experts, by whichever of the ways a config says it."""
     layers = range(count)
-    moe = keys.integers("moe_layers", "moe_layers_enum") if not isinstance(keys.raw("moe_layers_enum"), str) else None
+    moe = _listed(keys)
     if moe is not None:
         return set(layers) - set(moe)
     frequency = keys.raw("moe_layer_freq")

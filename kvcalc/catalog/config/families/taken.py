@@ -10,7 +10,7 @@ from kvcalc.catalog.config.keys import Keys
 from kvcalc.specs.base import Assumption
 
 # Keys that say which layers have a window.
-WHERE = ("layer_types", "swa_layers", "sliding_window_layers", *PERIODS)
+WHERE = ("layer_types", "swa_layers", "sliding_window_layers", "sliding_window_layout", *PERIODS)
 
 
 def said_dtype(root: Keys, keys: Keys) -> str | None:
