@@ -122,7 +122,8 @@ def memory_before_cache(
 def budget_of_start(start: Start) -> MemoryBudget:
     """The same from dimensions alone: for a model of which no config is at hand."""
     check_version(start.deployment)
-    return budget_of(start, cast(Memory, _part(start.deployment.engine, "memory")))
+    engine = start.deployment.engine
+    return budget_of(start, cast(Memory, _part(engine, "memory")), rules(engine))
 
 
 def logged_settings(engine: str, facts: LogFacts) -> dict[str, Any]:

@@ -1,16 +1,15 @@
 """Memory before the cache: from a GPU's total to the pool."""
 
-from kvcalc.engines.contract import Memory
+from kvcalc.engines.contract import Memory, Rules
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
 from kvcalc.engines.memory.lora import adapter_bytes
 from kvcalc.engines.memory.shape import profile_shape
+from kvcalc.engines.memory.shared import beside_the_host
 from kvcalc.engines.memory.start import NOT_OBSERVED, Observed, Start
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
-
-UNIFIED = "this GPU shares its memory with the host: what else runs there is unknown"
 
 
 def start_of(
@@ -40,13 +39,13 @@ def start_of(
     )
 
 
-def budget_of(start: Start, engine: Memory) -> MemoryBudget:
+def budget_of(start: Start, engine: Memory, rules: Rules) -> MemoryBudget:
     """Where one GPU's memory goes, what was given outright in the place of what is predicted."""
     deployment = start.deployment
     on_gpu = max(0, start.weights_bytes - deployment.cpu_offload_bytes)
     found = engine.budget(start._replace(weights_bytes=on_gpu))
-    if start.gpu.unified_memory and found.engine != "ideal":
-        found = replace(found, pool=None, reason=UNIFIED)
+    if start.gpu.unified_memory and rules.TIMED:
+        found = beside_the_host(found, start.gpu, rules.ASKS_FOR_SHARE)
     return _judged(_overridden(found, deployment))
 
 

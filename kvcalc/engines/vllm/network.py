@@ -5,6 +5,7 @@ from typing import Any
 from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.engines.memory.data import constants, gib_range
 from kvcalc.engines.memory.links import interconnect
+from kvcalc.engines.memory.shared import growth
 from kvcalc.engines.versions import row_for
 from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.specs.deployment import Deployment
@@ -32,6 +33,8 @@ def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings, moe:
     """What the budget loses to it, by the way the ranks are connected and the version."""
     rows: list[dict[str, Any]] = constants("vllm")["non_torch"]
     ranks = communicating(deployment, moe)
+    if gpu.unified_memory:
+        return growth(ranks)
     row = row_for(rows, settings.version, group=_group(gpu, deployment, ranks))
     more = row["high"] - row["value"] if ranks > 1 else 0
     value = row["value"] + row.get("per_doubling", 0) * max(0, ranks.bit_length() - 2)

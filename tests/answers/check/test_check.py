@@ -160,12 +160,10 @@ def test_one_broken_among_many_fails_and_comes_first(cli: Cli, tmp_path: Path) -
     assert [one["name"] for one in ran.result["deployments"]] == ["chat", "good"]
 
 
-def test_a_pool_that_is_not_predicted_holds_nothing(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
-    """Unified memory: the pool is unknown, so no limit on it can be kept."""
+def test_memory_shared_with_the_host_is_judged_like_any_card(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """A GB10 has a range: what holds at its low end passes."""
     text = HEAD + CHAT.replace("h100-sxm", "gb10") + "[deployment.limit]\nmin-batch = 1\nfits = true\n"
-    ran = cli("check --json", budget(tmp_path, text))
-    assert ran.code == 1
-    assert not any(limit["passed"] for limit in ran.result["deployments"][0]["limits"])
+    assert cli("check --json", budget(tmp_path, text)).code == 0
 
 
 def test_limits_are_judged_on_the_worse_end(cli: Cli, tmp_path: Path) -> None:  # noqa: F811

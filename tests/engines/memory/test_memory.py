@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.engines import budget_of_start, memory_before_cache
-from kvcalc.engines.memory.before_cache import UNIFIED
 from kvcalc.engines.memory.shape import Encoder, ProfileShape
 from kvcalc.engines.memory.start import Observed, Start
 from kvcalc.specs.base import replace
@@ -141,10 +140,14 @@ def test_unknown_version_is_an_assumption_with_a_wide_range() -> None:
     assert "engine_version" in {assumption.name for assumption in unknown.assumptions}
 
 
-def test_unified_memory_is_not_predicted() -> None:
+def test_memory_shared_with_the_host_is_a_wider_range() -> None:
     gb10 = replace(H100, title="NVIDIA GB10", unified_memory=True)
-    found = budget_of_start(Start(LLAMA_8B, gb10, vllm("0.26"), 15 * GIB))
-    assert (found.pool, found.reason, found.starts) == (None, UNIFIED, None)
+    alone, shared = (budget_of_start(Start(LLAMA_8B, gpu, vllm("0.26"), 15 * GIB)) for gpu in (H100, gb10))
+    assert alone.pool is not None
+    assert shared.pool is not None
+    assert shared.pool.low < alone.pool.low
+    assert shared.pool.value < alone.pool.value
+    assert shared.initial_use.high > alone.initial_use.high  # the system is on the same card
     told = budget_of_start(Start(LLAMA_8B, gb10, vllm("0.26", kv_memory_bytes="20GiB"), 15 * GIB))
     assert told.pool is not None
     assert told.pool.value == 20 * GIB
