@@ -3,7 +3,7 @@
 import pytest
 
 from kvcalc.engines import budget_of_start
-from kvcalc.engines.memory.shape import ProfileShape
+from kvcalc.engines.memory.shape import Latents, ProfileShape
 from kvcalc.engines.memory.start import Start
 from kvcalc.engines.sglang.memory import request_table, static_fraction
 from kvcalc.engines.versions import parse_version
@@ -14,7 +14,9 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB
 
 TEXT = ProfileShape(hidden=5120, vocab=152064, layers=64, dense_width=27648)
-KIMI_K25 = replace(TEXT, images=True, tower_layers=27, tower_hidden=1152, latent=True)
+KIMI_K25 = replace(
+    TEXT, images=True, tower_layers=27, tower_hidden=1152, latents=Latents(query_heads=64, rank=512, rope=64)
+)
 
 
 def card(total_gib: float, vendor: str = "NVIDIA") -> GpuSpec:
