@@ -7,6 +7,7 @@ from kvcalc.engines import budget_of_start
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.memory.shared import growth, system_use
 from kvcalc.engines.memory.start import Start
+from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB
 
@@ -52,7 +53,7 @@ def test_weights_beyond_the_default_limit_may_fit_where_it_is_raised() -> None:
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "llamacpp"])
 @pytest.mark.parametrize("gpu", ["gb10", "m3 max 64gb", "strix halo", "jetson-agx-orin-64"])
 def test_every_engine_has_a_range_there(engine: str, gpu: str) -> None:
-    deployment = Deployment.model_validate({"engine": engine})
+    deployment = checked(Deployment, {"engine": engine})
     found = budget_of_start(Start(QWEN38_27B, load_gpu(gpu), deployment, 15 * GIB, max_model_len=8192))
     assert found.pool is not None
     assert found.pool.low < found.pool.value < found.pool.high
