@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model, without_doubts
+from kvcalc.engines import settled
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked
@@ -53,8 +54,9 @@ def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = 
     check_local(deployment)
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
     found = without_doubts(load(model)) if strict else load(model)
-    stored = stored_as(found, deployment)
-    return Question(stored, gpu, deployment, workload, asked=model, given=frozenset(flags))
+    spec = stored_as(found, deployment)
+    deployment = settled(spec, gpu, deployment)
+    return Question(spec, gpu, deployment, workload, asked=model, given=frozenset(flags))
 
 
 # llama.cpp's own settings, by their flags: no other engine has them.

@@ -50,6 +50,13 @@ ENGINE = (
     ),
     _text("Engine", "max_num_seqs", "--max-num-seqs", "N", "Sequences in a step, at most."),
     _text("Engine", "max_num_batched_tokens", "--max-num-batched-tokens", "TOKENS", "Tokens in a step, at most."),
+    _text("Engine", "max_mamba_cache_size", "--max-mamba-cache-size", "N", "SGLang: slots of recurrent state."),
+    _switch(
+        "Engine",
+        "enable_dp_attention",
+        "--enable-dp-attention",
+        "SGLang: -dp replicas of attention inside the -tp GPUs.",
+    ),
     _text("Engine", "block_size", "--block-size", "TOKENS", "Tokens in a cache block. Default: the engine's."),
     _switch(
         "Engine",

@@ -4,7 +4,7 @@ Nobody outside asks which engine it is: what differs is a function here, or one 
 """
 
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from kvcalc.counting.layout import pipeline_stages
 from kvcalc.counting.layout_check import check_layout
@@ -16,7 +16,7 @@ from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.engines.memory.start import NOT_OBSERVED, Observed, Start
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import Deployment, Engine
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import Mixer, ModelSpec, Recurrent
 
@@ -31,8 +31,12 @@ __all__ = [
     "logged_settings",
     "memory_before_cache",
     "rules",
+    "settled",
     "with_state_dtypes",
 ]
+
+
+OF_ONE_ENGINE = ("offline", "max_mamba_cache_size", "enable_dp_attention")  # fields: each is some engine's OWN
 
 
 def rules(engine: str) -> Rules:
@@ -129,6 +133,28 @@ def budget_of_start(start: Start) -> MemoryBudget:
 def logged_settings(engine: str, facts: LogFacts) -> dict[str, Any]:
     """Fields of a Deployment that a start-up log says in this engine's own way."""
     return cast(Log, _part(engine, "log")).settings(facts)
+
+
+def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+    """The deployment as its engine settles it by model and GPU, before anything is counted.
+
+    Raises KvcalcError for a flag that another engine has, or a layout that does not divide.
+    """
+    _refuse_others_flags(deployment)
+    return rules(deployment.engine).settled(model, gpu, deployment)
+
+
+def _refuse_others_flags(deployment: Deployment) -> None:
+    """A flag that would change nothing is no flag of this engine."""
+    asked = [field for field in OF_ONE_ENGINE if getattr(deployment, field) not in (None, False)]
+    for engine in get_args(Engine) if asked else ():
+        for field in asked:
+            if field in rules(engine).OWN and field not in rules(deployment.engine).OWN:
+                flag = f"--{field.replace('_', '-')}"
+                raise KvcalcError(
+                    f"{flag} is a flag of {rules(engine).TITLE}, not of {rules(deployment.engine).TITLE}",
+                    hint=f"leave it out, or use --engine {engine}",
+                )
 
 
 def check_version(deployment: Deployment) -> None:

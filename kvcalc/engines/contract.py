@@ -20,6 +20,10 @@ class Rules(Protocol):
     """`rules.py`: what the engine is like, so that nobody has to ask which one it is."""
 
     @property
+    def TITLE(self) -> str:
+        """As it is spelled."""
+
+    @property
     def TIMED(self) -> bool:
         """Whether its steps have an estimate beside the bound; the lessons' arithmetic has the bound alone."""
 
@@ -78,6 +82,13 @@ class Rules(Protocol):
     @property
     def FLAGS(self) -> Mapping[str, str]:
         """kvcalc's flags, which are vLLM's, as its own command line spells them."""
+
+    @property
+    def OWN(self) -> tuple[str, ...]:
+        """Fields of a Deployment that no other engine has."""
+
+    def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+        """The deployment with what this engine settles by model and GPU: a layout, a cache's type."""
 
     def check_version(self, text: str) -> None:
         """Raise KvcalcError where this is no version that the engine can have."""

@@ -76,8 +76,12 @@ class Deployment(Layout):
     max_num_seqs: Annotated[Sequences | None, count("--max-num-seqs")] = None
     max_num_batched_tokens: Annotated[Tokens | None, tokens("--max-num-batched-tokens")] = None
     gpu_memory_utilization: Annotated[float | None, Within(gt=0, le=1), number("--gpu-memory-utilization")] = None
+    max_mamba_cache_size: Annotated[Sequences | None, count("--max-mamba-cache-size")] = None  # SGLang: slots of state
     enable_prefix_caching: bool | None = None
     enforce_eager: bool = False
+    enable_dp_attention: bool = False  # SGLang: replicas of attention inside the tensor-parallel GPUs
+    attention_settled: bool = False  # no flag: the sizes above are those of a replica already
+    raw_latents: bool = False  # no flag: sparse latents in fp8 are cached as they are, without scales beside them
     offline: bool = False  # vLLM's `LLM` class instead of a server: other defaults
     scheduler_recv_interval: Annotated[int | None, Within(ge=1, le=10**6), count("--scheduler-recv-interval")] = None
     num_speculative_tokens: Annotated[int, Within(ge=0, le=64), count("--num-speculative-tokens")] = 0

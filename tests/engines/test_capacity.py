@@ -139,7 +139,6 @@ def test_a_purely_recurrent_model_has_no_tokens_to_count() -> None:
         ("llamacpp", LLAMA_3_8B, {"kv_cache_dtype": "q8_0,f16,f16"}),
         ("vllm", LLAMA_3_8B, {"engine_version": "latest"}),
         ("trtllm", models.QWEN3_NEXT, {"max_num_seqs": None}),
-        ("sglang", models.DEEPSEEK_V4_FLASH, {}),
         ("trtllm", models.DEEPSEEK_V4_FLASH, {}),
         ("llamacpp", models.DEEPSEEK_V4_FLASH, {}),
     ],

@@ -1,7 +1,10 @@
 """`ideal` is the lessons: weights and cache, nothing else."""
 
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
 
+TITLE = "ideal"
 TIMED = False
 ROOM_FOR_LONGEST = False
 STARTS_BEYOND = True
@@ -17,6 +20,7 @@ MEASURED_VENDORS: tuple[str, ...] = ()
 SMALLER_CACHES = ("fp8", "int8", "nvfp4")
 ADVISED = ("quantization", "tensor_parallel_size")
 FLAGS: dict[str, str] = {}
+OWN: tuple[str, ...] = ()
 
 
 def check_version(text: str) -> None:
@@ -26,3 +30,8 @@ def check_version(text: str) -> None:
 def request_table(deployment: Deployment, max_model_len: int | None) -> int:
     """None."""
     return 0
+
+
+def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+    """As it was asked for."""
+    return deployment

@@ -4,7 +4,10 @@ import re
 
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
 
+TITLE = "llama.cpp"
 TIMED = True
 ROOM_FOR_LONGEST = False
 STARTS_BEYOND = True
@@ -20,6 +23,7 @@ MEASURED_VENDORS: tuple[str, ...] = ()
 SMALLER_CACHES = ("q8_0", "q4_0")
 ADVISED = ("kv_cache_dtype",)
 FLAGS = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
+OWN: tuple[str, ...] = ()
 
 _BUILD = re.compile(r"(b?\d{1,9}|20\d\d-\d\d(-\d\d)?)\Z", re.IGNORECASE)  # it counts its builds; a date will do
 
@@ -35,3 +39,8 @@ def check_version(text: str) -> None:
 def request_table(deployment: Deployment, max_model_len: int | None) -> int:
     """None."""
     return 0
+
+
+def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+    """As it was asked for."""
+    return deployment

@@ -12,14 +12,14 @@ from kvcalc.counting.cache import element_bytes
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.memory.data import constants
 from kvcalc.engines.pages.dtypes import plain_state_dtype
+from kvcalc.engines.sglang.compressed import compressed_capacity, full_cell, is_compressed
 from kvcalc.engines.sglang.dtypes import cache_dtype
-from kvcalc.engines.versions import since, version_or
+from kvcalc.engines.versions import parse_version, since, version_or
 from kvcalc.engines.vllm.pages import index_bytes, token_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import (
     Attention,
-    CompressedAttention,
     CrossAttention,
     LatentAttention,
     Mixer,
@@ -34,6 +34,7 @@ STATES_KEPT = 3  # slots that one running request may need while prefixes are ca
 # it the default is not known, but runs of 0.5.15 with more clients than places decode for no more than it leaves.
 BUFFERED, BUFFERED_SINCE = 5, "0.5.15"
 SPARSE_PAGE = 64  # tokens; a page is one token elsewhere
+SHARED_INDEX_SINCE = "0.5.18"  # layers that read another's index keep none; where no version is said, they do
 INDEX_COUNTED_SINCE = "0.5.4"  # before it, sparse attention's index was left out of the sums
 CONVOLUTION_BYTES = 2
 
@@ -43,6 +44,8 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     stage = max(stages, key=lambda layers: _growing_bytes(model, deployment, layers))
     state = max(_state_bytes(model, deployment, layers) for layers in stages)
     full, sliding = cells(model, deployment, stage)
+    if is_compressed(model):
+        return compressed_capacity(model, deployment, pool_bytes, stage)
     page = deployment.block_size or (SPARSE_PAGE if _sparse(model) else 1)
     pools: list[Pool] = []
     left = pool_bytes
@@ -98,15 +101,21 @@ def cells(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> tu
     """
     dtype, tp = cache_dtype(model, deployment), deployment.tensor_parallel_size
     counts_index = since(version_or(deployment.engine_version, constants("sglang")["newest"]), INDEX_COUNTED_SINCE)
+    elides = deployment.engine_version is not None and since(
+        parse_version(deployment.engine_version), SHARED_INDEX_SINCE
+    )
     full = sliding = 0.0
     for mixer in _layers(model, deployment, stage):
-        if isinstance(mixer, CompressedAttention | CrossAttention):
+        if isinstance(mixer, CrossAttention):
             raise KvcalcError(
                 f"SGLang's pools for {mixer.kind} attention are not known", hint="use --engine vllm or --engine ideal"
             )
         size = token_bytes(mixer, dtype, tp)
-        if isinstance(mixer, LatentAttention | Attention) and mixer.indexer is not None and mixer.indexer.owns_cache:
-            size += _index_bytes(mixer) if counts_index else 0
+        if isinstance(mixer, LatentAttention) and deployment.raw_latents:
+            size = (mixer.kv_lora_rank + mixer.rope_head_dim) * element_bytes(dtype)
+        if isinstance(mixer, LatentAttention | Attention) and mixer.indexer is not None:
+            held = mixer.indexer.owns_cache or not elides
+            size += _index_bytes(mixer) if counts_index and held else 0
         if getattr(mixer, "window", None) is None:
             full += size
         else:
@@ -120,6 +129,8 @@ def _index_bytes(mixer: LatentAttention | Attention) -> int:
 
 
 def _growing_bytes(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> Fraction:
+    if is_compressed(model):
+        return Fraction(full_cell(model, stage, deployment))
     full, sliding = cells(model, deployment, stage)
     return full + SLIDING_SHARE * sliding
 
@@ -162,15 +173,21 @@ def max_running_requests(held: Capacity, deployment: Deployment) -> int:
 
 
 def _state_slots(pool_bytes: int, state: int, deployment: Deployment, has_cache: bool) -> tuple[int, int]:
-    """Slots, and the bytes they take: one row more is padding, and drafts keep a state for each drafted token."""
+    """Slots, and the bytes they take: one row more is padding, and drafts keep a state for each drafted token.
+
+    Source: _handle_max_mamba_cache in sglang/srt/mem_cache/kv_cache_configurator.py (0.5.23)
+    """
     budget = Fraction(pool_bytes) * STATE_SHARE / (1 + STATE_SHARE) if has_cache else Fraction(pool_bytes)
     kept = states_per_request(deployment)
     drafted = deployment.num_speculative_tokens + 1 if deployment.num_speculative_tokens else 0
     slots = int((budget - state * (1 + drafted)) // (state * (1 + Fraction(drafted, kept))))
-    if deployment.max_num_seqs is not None and kept == 1:
+    if deployment.max_mamba_cache_size is not None:
+        slots = deployment.max_mamba_cache_size
+    elif deployment.max_num_seqs is not None and kept == 1:
         slots = min(slots, deployment.max_num_seqs)
     slots = max(0, slots)
-    used = (slots + 1) * state + (slots // kept + 1) * state * drafted
+    running = min(slots // kept, deployment.max_num_seqs or slots)
+    used = (slots + 1) * state + (running + 1) * state * drafted
     return slots, min(used, pool_bytes)
 
 

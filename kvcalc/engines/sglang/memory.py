@@ -32,7 +32,7 @@ def budget(start: Start) -> MemoryBudget:
     if fraction is None:
         fraction = static_fraction(start.shape, gpu, deployment, version)
         assumed.append(Assumption(name="mem_fraction_static", value=fraction, why=f"SGLang {text}'s rule for this GPU"))
-    ranks = deployment.tensor_parallel_size * deployment.pipeline_parallel_size
+    ranks = _ranks(deployment)
     before = gib_range(data["initial_use"]["one" if ranks == 1 else interconnect(gpu)])
     free = gpu.usable_memory_bytes - before.value
     reserve = free - int(free * fraction)
@@ -64,7 +64,7 @@ def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, v
     """The default of `--mem-fraction-static`: what activations and graphs are guessed to need, kept back."""
     data = constants("sglang")
     total = gpu.usable_memory_bytes / MIB
-    ranks = deployment.tensor_parallel_size * deployment.pipeline_parallel_size
+    ranks = _ranks(deployment)
     if not since(version, data["classes_since"]):
         for at_least, fraction in data["fraction_until_classes"]:
             if deployment.tensor_parallel_size >= at_least:
@@ -87,6 +87,12 @@ def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, v
         kept += [mib for first, mib in data["draft"] if since(version, first)][-1]
     fraction = round(float((total - kept) / total), 3)
     return fraction * _image_factor(shape)
+
+
+def _ranks(deployment: Deployment) -> int:
+    """GPUs of one server: replicas of attention are inside it."""
+    inside = deployment.data_parallel_size if deployment.enable_dp_attention else 1
+    return deployment.tensor_parallel_size * deployment.pipeline_parallel_size * inside
 
 
 def batch_defaults(gpu: GpuSpec, deployment: Deployment, version: Version) -> tuple[int, int]:

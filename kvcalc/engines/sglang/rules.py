@@ -2,9 +2,13 @@
 
 from kvcalc.engines import versions
 from kvcalc.engines.memory.data import constants
+from kvcalc.engines.sglang.settled import with_attention_replicas, with_sparse_cache
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
 from kvcalc.units import GIB
 
+TITLE = "SGLang"
 TIMED = True
 ROOM_FOR_LONGEST = False
 STARTS_BEYOND = False
@@ -26,6 +30,7 @@ FLAGS = {
     "--gpu-memory-utilization": "--mem-fraction-static",
     "--kv-cache-dtype fp8": "--kv-cache-dtype fp8_e4m3",
 }
+OWN: tuple[str, ...] = ("max_mamba_cache_size", "enable_dp_attention")
 
 
 def check_version(text: str) -> None:
@@ -44,3 +49,8 @@ def request_table(deployment: Deployment, max_model_len: int | None) -> int:
     """
     rows = (deployment.max_num_seqs or int(constants("sglang")["running_requests"])) + 1
     return 4 * rows * (max_model_len or 0)
+
+
+def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+    """Replicas of attention, and the cache's type of sparse latents."""
+    return with_sparse_cache(model, gpu, with_attention_replicas(deployment))

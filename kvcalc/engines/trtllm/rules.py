@@ -2,7 +2,10 @@
 
 from kvcalc.engines import versions
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
 
+TITLE = "TensorRT-LLM"
 TIMED = True
 ROOM_FOR_LONGEST = False
 STARTS_BEYOND = False
@@ -23,6 +26,7 @@ FLAGS = {
     "--max-num-seqs": "--max_batch_size",
     "--gpu-memory-utilization": "--kv_cache_free_gpu_memory_fraction",
 }
+OWN: tuple[str, ...] = ()
 
 
 def check_version(text: str) -> None:
@@ -33,3 +37,8 @@ def check_version(text: str) -> None:
 def request_table(deployment: Deployment, max_model_len: int | None) -> int:
     """None that grows with the length."""
     return 0
+
+
+def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+    """As it was asked for."""
+    return deployment

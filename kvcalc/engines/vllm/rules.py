@@ -2,7 +2,10 @@
 
 from kvcalc.engines import versions
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
 
+TITLE = "vLLM"
 TIMED = True
 ROOM_FOR_LONGEST = True
 STARTS_BEYOND = False
@@ -21,6 +24,7 @@ ADVISED = (
     *("quantization", "tensor_parallel_size"),
 )
 FLAGS: dict[str, str] = {}
+OWN: tuple[str, ...] = ("offline",)
 
 
 def check_version(text: str) -> None:
@@ -31,3 +35,8 @@ def check_version(text: str) -> None:
 def request_table(deployment: Deployment, max_model_len: int | None) -> int:
     """Block tables are small and inside what the profile run sees."""
     return 0
+
+
+def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+    """As it was asked for."""
+    return deployment
