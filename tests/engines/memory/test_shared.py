@@ -24,6 +24,7 @@ def test_what_else_grows_is_inside_the_range(ranks: int, seen: float) -> None:
 def test_the_system_is_inside_what_a_gb10_may_use_and_outside_of_it_on_a_mac() -> None:
     assert system_use(load_gpu("gb10")).value > 0
     assert system_use(load_gpu("m3 max 64gb")).high == 0
+    assert system_use(load_gpu("m4 max 128gb")).high == 0
     assert system_use(load_gpu("h100-sxm")).high == 0
 
 
