@@ -10,9 +10,9 @@ from case_models import candidates
 
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
-from kvcalc.engines.llamacpp.capacity import row_bytes
-from kvcalc.engines.llamacpp.capacity import state_bytes as float32_state
 from kvcalc.engines.llamacpp.dtypes import key_value_types
+from kvcalc.engines.llamacpp.rows import row_bytes
+from kvcalc.engines.llamacpp.rows import state_bytes as float32_state
 from kvcalc.engines.sglang.capacity import cells, state_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment

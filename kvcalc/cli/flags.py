@@ -48,6 +48,8 @@ ENGINE = (
     _text(
         "Engine", "max_model_len", "--max-model-len", "TOKENS", "8192, 8k = 8,000, 8K = 8,192. Default: the model's."
     ),
+    _text("Engine", "ctx_size", "--ctx-size -c", "TOKENS", "llama.cpp: cells of the whole cache, allocated as asked."),
+    _text("Engine", "parallel", "--parallel -np", "N", "llama.cpp: slots that share --ctx-size."),
     _text("Engine", "max_num_seqs", "--max-num-seqs", "N", "Sequences in a step, at most."),
     _text("Engine", "max_num_batched_tokens", "--max-num-batched-tokens", "TOKENS", "Tokens in a step, at most."),
     _text("Engine", "max_mamba_cache_size", "--max-mamba-cache-size", "N", "SGLang: slots of recurrent state."),

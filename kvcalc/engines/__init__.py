@@ -36,7 +36,13 @@ __all__ = [
 ]
 
 
-OF_ONE_ENGINE = ("offline", "max_mamba_cache_size", "enable_dp_attention")  # fields: each is some engine's OWN
+OF_ONE_ENGINE = (
+    "offline",
+    "max_mamba_cache_size",
+    "enable_dp_attention",
+    "ctx_size",
+    "parallel",
+)  # fields: each is some engine's OWN
 
 
 def rules(engine: str) -> Rules:
@@ -120,7 +126,10 @@ def memory_before_cache(
 
     Raises KvcalcError where the version is none that the engine can have.
     """
-    return budget_of_start(start_of(model, gpu, deployment, weights_bytes, observed))
+    start = start_of(model, gpu, deployment, weights_bytes, observed)
+    stages = pipeline_stages(model, deployment.pipeline_parallel_size)
+    asked = cast(Pools, _part(deployment.engine, "capacity")).asked(model, deployment, stages)
+    return budget_of_start(start._replace(asked_cache_bytes=asked))
 
 
 def budget_of_start(start: Start) -> MemoryBudget:

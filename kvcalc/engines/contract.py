@@ -108,6 +108,9 @@ class Pools(Protocol):
     def admitted(self, held: Capacity, deployment: Deployment) -> int | None:
         """Sequences that run at once where nobody said how many, by the pool; None: the pool does not limit them."""
 
+    def asked(self, model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
+        """Bytes of cache per GPU that the flags ask for outright; None: it is made as large as memory allows."""
+
 
 class Memory(Protocol):
     """`memory.py`."""

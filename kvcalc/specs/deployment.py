@@ -73,6 +73,8 @@ class Deployment(Layout):
     mamba_ssm_cache_dtype: str = "auto"
     block_size: Annotated[Tokens | None, tokens("--block-size")] = None
     max_model_len: Annotated[Tokens | None, tokens("--max-model-len")] = None
+    ctx_size: Annotated[Tokens | None, tokens("--ctx-size")] = None  # llama.cpp: cells of all slots together
+    parallel: Annotated[Sequences | None, count("--parallel")] = None  # llama.cpp: slots
     max_num_seqs: Annotated[Sequences | None, count("--max-num-seqs")] = None
     max_num_batched_tokens: Annotated[Tokens | None, tokens("--max-num-batched-tokens")] = None
     gpu_memory_utilization: Annotated[float | None, Within(gt=0, le=1), number("--gpu-memory-utilization")] = None

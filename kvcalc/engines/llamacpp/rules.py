@@ -2,7 +2,9 @@
 
 import re
 
+from kvcalc.engines.llamacpp.asked import slot_cells, slots_of
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -23,7 +25,7 @@ MEASURED_VENDORS: tuple[str, ...] = ()
 SMALLER_CACHES = ("q8_0", "q4_0")
 ADVISED = ("kv_cache_dtype",)
 FLAGS = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
-OWN: tuple[str, ...] = ()
+OWN: tuple[str, ...] = ("ctx_size", "parallel")
 
 _BUILD = re.compile(r"(b?\d{1,9}|20\d\d-\d\d(-\d\d)?)\Z", re.IGNORECASE)  # it counts its builds; a date will do
 
@@ -42,5 +44,12 @@ def request_table(deployment: Deployment, max_model_len: int | None) -> int:
 
 
 def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
-    """As it was asked for."""
-    return deployment
+    """A slot's cells are the longest sequence, and the slots are the sequences."""
+    if deployment.ctx_size is None:
+        return deployment
+    longest = [slot_cells(deployment), deployment.max_model_len, model.max_context]
+    return replace(
+        deployment,
+        max_model_len=min(length for length in longest if length is not None),
+        max_num_seqs=deployment.max_num_seqs or slots_of(deployment),
+    )

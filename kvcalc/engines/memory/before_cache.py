@@ -46,11 +46,12 @@ def budget_of(start: Start, engine: Memory, rules: Rules) -> MemoryBudget:
     found = engine.budget(start._replace(weights_bytes=on_gpu))
     if start.gpu.unified_memory and rules.TIMED:
         found = beside_the_host(found, start.gpu, rules.ASKS_FOR_SHARE)
-    return _judged(_overridden(found, deployment))
+    return _judged(_overridden(found, start))
 
 
-def _overridden(found: MemoryBudget, deployment: Deployment) -> MemoryBudget:
+def _overridden(found: MemoryBudget, start: Start) -> MemoryBudget:
     """`--overhead` replaces what was predicted, `--kv-memory` sets the pool outright."""
+    deployment = start.deployment
     if deployment.overhead_bytes is not None:
         given = ByteRange.exactly(deployment.overhead_bytes)
         left = found.requested - found.weights - deployment.overhead_bytes
@@ -63,8 +64,9 @@ def _overridden(found: MemoryBudget, deployment: Deployment) -> MemoryBudget:
             reason=None,
             assumptions=(*found.assumptions, assumed),
         )
-    if deployment.kv_memory_bytes is not None:
-        pool = ByteRange.exactly(deployment.kv_memory_bytes)
+    asked = start.asked_cache_bytes if deployment.kv_memory_bytes is None else deployment.kv_memory_bytes
+    if asked is not None:
+        pool = ByteRange.exactly(asked)
         found = replace(found, pool=pool, pool_given=True, reason=None)
     return found
 

@@ -35,3 +35,4 @@ class Start(NamedTuple):
     lora: ByteRange = NOTHING
     max_model_len: int | None = None
     observed: Observed = NOT_OBSERVED
+    asked_cache_bytes: int | None = None  # the flags ask for this cache, whatever is free

@@ -225,3 +225,8 @@ def _sliding_pool(model: ModelSpec, tokens: int, cell: int, page: int) -> Pool:
 def admitted(held: Capacity, deployment: Deployment) -> int | None:
     """What max_running_requests is where nobody said it."""
     return max_running_requests(held, deployment)
+
+
+def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
+    """None: the pool is as large as memory allows."""
+    return None

@@ -118,3 +118,8 @@ def _reserved_states(model: ModelSpec, deployment: Deployment, stage: frozenset[
 def admitted(held: Capacity, deployment: Deployment) -> int | None:
     """The pool sets no limit but its room."""
     return None
+
+
+def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
+    """None: the pool is as large as memory allows."""
+    return None

@@ -148,3 +148,8 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
 def admitted(held: Capacity, deployment: Deployment) -> int | None:
     """The pool sets no limit but its room."""
     return None
+
+
+def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
+    """None: the pool is as large as memory allows."""
+    return None

@@ -4,8 +4,8 @@ import pytest
 from engines.models import GEMMA_3_27B, LLAMA_3_8B, QWEN3_5_9B, QWEN3_5_27B, gqa, latent, model
 
 from kvcalc.engines import capacity
-from kvcalc.engines.llamacpp.capacity import row_bytes, sliding_cells, state_bytes
 from kvcalc.engines.llamacpp.dtypes import key_value_types
+from kvcalc.engines.llamacpp.rows import row_bytes, sliding_cells, state_bytes
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Mixer, ModelSpec, Recurrent

@@ -1,0 +1,55 @@
+"""Bytes of a cell's row and of a state, and how many cells there are."""
+
+from fractions import Fraction
+from math import ceil
+
+from kvcalc.counting.cache import element_bytes
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.model import Attention, LatentAttention, Mixer, Recurrent
+
+CELLS = 256  # cells come in multiples of this
+MICRO_BATCH = 512  # n_ubatch: tokens written before the oldest of a window may go
+STATE_BYTES = 4
+
+
+def row_bytes(mixer: Mixer, types: tuple[str, str]) -> int:
+    """One token in one layer: a latent's row has no values beside it."""
+    key, value = (Fraction(element_bytes(name)) for name in types)
+    if isinstance(mixer, LatentAttention):
+        return ceil((mixer.kv_lora_rank + mixer.rope_head_dim) * key) if mixer.owns_cache else 0
+    if isinstance(mixer, Attention):
+        each = mixer.head_dim * key + mixer.v_head_dim * value
+        return ceil(mixer.kv_heads * each) if mixer.owns_cache else 0
+    if isinstance(mixer, Recurrent):
+        return 0
+    raise KvcalcError(f"llama.cpp's cells for {mixer.kind} attention are not known", hint="use --engine ideal")
+
+
+def state_bytes(mixer: Recurrent, drafted: int = 0) -> int:
+    """One layer's state of one sequence, in float32, and one more to roll back to for each drafted token."""
+    elements = mixer.conv_channels * max(0, mixer.conv_kernel - 1) + mixer.state_elements
+    return elements * STATE_BYTES * (1 + drafted)
+
+
+def padded(cells: int) -> int:
+    """Cells in whole multiples.
+
+    >>> padded(128 + 512)
+    768
+    """
+    return -(-cells // CELLS) * CELLS
+
+
+def sliding_cells(n_ctx: int, window: int, sequences: int = 1, micro_batch: int = MICRO_BATCH) -> int:
+    """Cells of a windowed layer: every sequence's window and one micro-batch, never more than the context.
+
+    >>> sliding_cells(8192, 4096, sequences=4), sliding_cells(131072, 128), sliding_cells(131072, 128, 1, 2048)
+    (8192, 768, 2304)
+    """
+    return min(n_ctx, padded(sequences * window + micro_batch))
+
+
+def micro_batch_of(deployment: Deployment) -> int:
+    """Tokens that are computed together."""
+    return deployment.ubatch_size or MICRO_BATCH
