@@ -11,6 +11,7 @@ from kvcalc.catalog.budgets import flag_fields
 from kvcalc.catalog.models import load_model
 from kvcalc.catalog.quantization.online import requantize
 from kvcalc.catalog.serve.served import Served, read_command
+from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
 from kvcalc.results.base import Report
 from kvcalc.specs.base import Assumption, replace
@@ -46,8 +47,9 @@ def pasted(text: str, flags: Mapping[str, Any], model: str | None = None, strict
             `strict`, an unknown flag.
     """
     asked = flags.get("engine")
-    served = read_command(text, None if asked == "ideal" else asked)
-    if asked not in (None, "ideal", served.engine):
+    pasted = asked if asked is None or rules(asked).TIMED else None  # the lessons have no command line
+    served = read_command(text, pasted)
+    if pasted not in (None, served.engine):
         hint = f"leave --engine out, or paste the command of {asked}"
         raise KvcalcError(f"--serve: a command of {served.engine} beside --engine {asked}", hint=hint)
     if strict and served.unknown:

@@ -9,7 +9,7 @@ from kvcalc.engines import settled
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import USUAL_ENGINE, Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.load import Workload
@@ -40,7 +40,7 @@ class Question(NamedTuple):
 Loader = Callable[[str], ModelSpec]
 
 
-def ask(model: str, flags: dict[str, Any], engine: str = "vllm", load: Loader = load_model) -> Question:
+def ask(model: str, flags: dict[str, Any], engine: str = USUAL_ENGINE, load: Loader = load_model) -> Question:
     """The question that a model's name and raw flags pose.
 
     `engine` is the default one; `strict` among the flags refuses a config with keys that are not understood. Who asks

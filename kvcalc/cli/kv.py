@@ -32,11 +32,12 @@ def command(models: ModelsArgument, flags: Flags) -> None:
     from kvcalc.answers.question import ask
     from kvcalc.render.pages.kv import page, rows
     from kvcalc.specs.checked import checked
+    from kvcalc.specs.deployment import IDEAL
     from kvcalc.specs.load import Workload
 
     contexts = tuple(checked(Workload, {"context": text}).context for text in flags.pop("context", []))
     dtypes = tuple(flags.pop("kv_cache_dtype", []))
-    questions = [ask(model, flags, engine="ideal") for model in models]
+    questions = [ask(model, flags, engine=IDEAL) for model in models]
     report = kv(
         [question.model for question in questions],
         questions[0].deployment,

@@ -36,6 +36,7 @@ def command(flags: Flags, model: ModelArgument = None) -> None:
     from kvcalc.errors import KvcalcError
     from kvcalc.render.pages import models as pages
     from kvcalc.specs.checked import flag_of
+    from kvcalc.specs.deployment import IDEAL
 
     if model is None:
         if flags:
@@ -43,5 +44,5 @@ def command(flags: Flags, model: ModelArgument = None) -> None:
             raise KvcalcError(f"the list of models has no {flag}", hint=f"name a model: kvcalc models MODEL {flag} ...")
         output.emit(list_models(), "models", pages.list_page, pages.list_rows)
         return
-    question = ask(model, flags, engine="ideal")
+    question = ask(model, flags, engine=IDEAL)
     output.emit(show_model(question.model, question.deployment), "models", pages.one_page, pages.one_rows)

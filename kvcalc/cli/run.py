@@ -43,11 +43,12 @@ def command(model: ModelArgument, flags: Flags) -> int:
     from kvcalc.executor.device import open_device
     from kvcalc.executor.run import run
     from kvcalc.render.pages.run import page, rows
+    from kvcalc.specs.deployment import IDEAL
 
     device = open_device(flags.pop("device", None))
     tolerance = _share(flags.pop("tolerance")) if "tolerance" in flags else None
     numbers: dict[str, Any] = {name: flags.pop(name) for name in ("dtype", "gpu", "strict") if name in flags}
-    question = ask(model, numbers, engine="ideal")
+    question = ask(model, numbers, engine=IDEAL)
     with bar() as progress:
         report = run(question.model, _asked(flags, device=device, gpu=question.gpu, progress=progress))
     output.emit(report, "run", page, rows)

@@ -50,7 +50,11 @@ def rules(engine: str) -> Rules:
 
     >>> rules("vllm").TIMED, rules("ideal").TIMED, rules("llamacpp").FLAGS["--max-model-len"]
     (True, False, '-c')
+
+    Raises KvcalcError for a name that is no engine's.
     """
+    if engine not in get_args(Engine):
+        raise KvcalcError(f"unknown engine {engine[:40]!r}", hint=f"use one of {', '.join(get_args(Engine))}")
     return cast(Rules, _part(engine, "rules"))
 
 

@@ -38,6 +38,8 @@ def number(what: str) -> FromText:
 BATCHED_TOKENS = 8192
 
 Engine = Literal["ideal", "vllm", "sglang", "trtllm", "llamacpp"]
+IDEAL: Engine = "ideal"  # the lessons' arithmetic: no engine at all
+USUAL_ENGINE: Engine = "vllm"  # where none is named
 Tokens = Annotated[int, Within(ge=1, le=10**9)]
 Sequences = Annotated[int, Within(ge=1, le=10**7)]
 Ranks = Annotated[int, Within(ge=1, le=4096)]

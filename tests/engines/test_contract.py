@@ -1,6 +1,8 @@
 """Every engine's folder has the same few functions: mypy checks the types; nobody outside asks which it is."""
 
+import ast
 from importlib import import_module
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -50,6 +52,8 @@ WEIGHTS: tuple[contract.Weights, ...] = (
 LOGS: tuple[contract.Log, ...] = (ideal_log, llamacpp_log, sglang_log, trtllm_log, vllm_log)
 
 NAMES = get_args(Engine)
+PACKAGE = Path(contract.__file__).parents[1]
+MOST_FILES = 12  # outside engines/: as a default, a word of a command line, or a name to print
 
 
 def test_every_engine_is_checked_here() -> None:
@@ -66,3 +70,20 @@ def test_rules_hold_no_more_than_the_contract(engine: str) -> None:
         if name.isupper() and name[0] != "_" and name != "GIB"
     }
     assert found == {name for name in vars(contract.Rules) if name.isupper()}
+
+
+def test_few_files_outside_name_an_engine() -> None:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        words = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+        if path.relative_to(PACKAGE).parts[0] != "engines" and any(word in NAMES for word in words):
+            found.append(str(path.relative_to(PACKAGE)))
+    assert len(found) <= MOST_FILES, found
+
+
+def test_no_answer_asks_which_engine_it_is() -> None:
+    for path in sorted(PACKAGE.joinpath("answers").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            words = {leaf.value for one in compared for leaf in ast.walk(one) if isinstance(leaf, ast.Constant)}
+            assert not words & set(NAMES), f"{path.relative_to(PACKAGE)}:{node.lineno}"

@@ -13,11 +13,12 @@ from kvcalc.formulas import cache as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.models import FormatShare, ModelReport, ModelResult, ModelRow, ModelsReport, ModelsResult
 from kvcalc.results.models import PublishedCount as Count
+from kvcalc.specs.deployment import IDEAL as LESSONS
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, ModelSpec, Tensor
 
 # Counted and published may differ by what a file holds beside its tensors' elements; more is a wrong reading.
-IDEAL = Deployment(engine="ideal")
+IDEAL = Deployment(engine=LESSONS)
 
 
 def list_models() -> ModelsReport:

@@ -23,6 +23,7 @@ from kvcalc.results.size import (
     SizeResult,
 )
 from kvcalc.specs.base import Assumption, replace
+from kvcalc.specs.deployment import IDEAL
 from kvcalc.units import format_gib
 
 USUAL_CONTEXTS = (2048, 8192, 32768)
@@ -192,7 +193,7 @@ def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:
     if deployed.capacity is None or deployed.replica.ideal:
         return None
     # The engine may store another type than the file: whisper's float32 as 16 bits.
-    plain = replace(deployed.deployment, engine="ideal", kv_cache_dtype=deployed.cache_dtype)
+    plain = replace(deployed.deployment, engine=IDEAL, kv_cache_dtype=deployed.cache_dtype)
     ideal = capacity(deployed.model, plain, max(0, deployed.pool_bytes or 0))
     length = deployed.max_model_len or context
     said = _difference(ideal.max_concurrency(length), deployed.capacity, length)

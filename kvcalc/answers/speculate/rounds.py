@@ -17,9 +17,15 @@ from kvcalc.answers.speculate.acceptance import Acceptance
 from kvcalc.answers.speculate.drafter import Drafter
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
+from kvcalc.engines import rules
 from kvcalc.specs.base import Frozen, field_names
 from kvcalc.timing.engine_profiles import version_key
 from kvcalc.timing.passes import Pass, engine_share
+
+
+def _early(row: dict[str, Any], version: str | None) -> bool:
+    """Whether a row holds for this version."""
+    return "before" not in row or (version is not None and version_key(version) < version_key(row["before"]))
 
 
 class Overheads(Frozen):
@@ -34,13 +40,11 @@ class Overheads(Frozen):
     @classmethod
     def of(cls, engine: str, version: str | None) -> "Overheads":
         """Of an engine and version; nothing for `ideal`."""
-        if engine == "ideal":
+        if not rules(engine).TIMED:
             return cls()
-        for one in tables():
-            early = "before" not in one or (version and version_key(version) < version_key(one["before"]))
-            if one["engine"] == engine and early:
-                return cls(**{name: one[name] for name in field_names(cls) if name in one})
-        return cls.of("any", None)
+        named = [one for one in tables() if one["engine"] == engine and _early(one, version)]
+        row = next(iter(named or [one for one in tables() if one["engine"] == "any"]))
+        return cls(**{name: row[name] for name in field_names(cls) if name in row})
 
 
 @cache

@@ -17,7 +17,7 @@ def page(report: KvReport) -> Page:
     else:
         blocks.append(_overview(result.models))
     blocks.append(_curve(result))
-    if result.engine != "ideal":
+    if any(point.engine_bytes_per_gpu is not None for model in result.models for point in model.by_context):
         blocks.append(_set_aside(result.models, result.engine))
     if result.variants:
         blocks.append(_variants(result.models[0], result.variants))
