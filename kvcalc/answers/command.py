@@ -6,6 +6,7 @@ from pathlib import Path
 from kvcalc.answers.question import Question
 from kvcalc.catalog.cards import find_card
 from kvcalc.catalog.serve.emit import Command, command_of, unsaid_flags
+from kvcalc.engines import rules
 from kvcalc.results.base import engine_name
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import flag_of
@@ -16,7 +17,8 @@ from kvcalc.specs.model import ModelSpec
 def command_for(question: Question) -> Command | None:
     """The command that starts a question's deployment; None for `ideal`, which is no engine."""
     name = startable(question.asked or question.model.name, question.model, question.deployment)
-    return command_of(name, question.deployment, own_drafter=bool(question.model.mtp))
+    typed = rules(question.deployment.engine).typed(question.deployment)
+    return command_of(name, typed, own_drafter=bool(question.model.mtp))
 
 
 def startable(asked: str, model: ModelSpec, deployment: Deployment) -> str:
@@ -24,7 +26,7 @@ def startable(asked: str, model: ModelSpec, deployment: Deployment) -> str:
 
     llama.cpp wants a GGUF: where none was named, the file that the conversion would make.
     """
-    if deployment.engine != "llamacpp":
+    if not rules(deployment.engine).WEIGHTS_AS_IN_FILE:
         card = find_card(asked) if "/" not in asked or not Path(asked).exists() else None
         return asked if card is None or card.hub is None or "/" in asked else card.hub
     if asked.lower().endswith(".gguf") or re.fullmatch(r"[\w.-]+/[\w.-]+:[\w.-]+", asked):

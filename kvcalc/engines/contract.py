@@ -90,6 +90,9 @@ class Rules(Protocol):
     def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
         """The deployment with what this engine settles by model and GPU: a layout, a cache's type."""
 
+    def typed(self, deployment: Deployment) -> Deployment:
+        """The deployment as its command line would say it: what `settled` did to the layout, undone."""
+
     def check_version(self, text: str) -> None:
         """Raise KvcalcError where this is no version that the engine can have."""
 

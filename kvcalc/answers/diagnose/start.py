@@ -10,7 +10,7 @@ from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Frozen, replace
 from kvcalc.specs.checked import checked, flag_of
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import USUAL_ENGINE, Deployment
 from kvcalc.specs.formats import DTYPE_ALIASES
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.load import Workload
@@ -65,7 +65,7 @@ def logged(facts: LogFacts, flags: dict[str, Any]) -> Logged:
 def _deployment(facts: LogFacts, given: dict[str, Any], assumed: list[Assumption]) -> Deployment:
     engine = given.pop("engine", None) or facts.engine
     if engine is None:
-        engine = "vllm"
+        engine = USUAL_ENGINE
         why = "the log does not say which engine wrote it: give --engine if it is another"
         assumed.append(Assumption(name="engine", value=engine, why=why))
     said = facts.settings

@@ -2,7 +2,7 @@
 
 from kvcalc.engines import versions
 from kvcalc.engines.memory.data import constants
-from kvcalc.engines.sglang.settled import with_attention_replicas, with_sparse_cache
+from kvcalc.engines.sglang.settled import with_attention_replicas, with_sparse_cache, without_attention_replicas
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -54,3 +54,8 @@ def request_table(deployment: Deployment, max_model_len: int | None) -> int:
 def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
     """Replicas of attention, and the cache's type of sparse latents."""
     return with_sparse_cache(model, gpu, with_attention_replicas(deployment))
+
+
+def typed(deployment: Deployment) -> Deployment:
+    """All GPUs of the replicas of attention, and what they do together."""
+    return without_attention_replicas(deployment)

@@ -45,6 +45,25 @@ def with_attention_replicas(deployment: Deployment) -> Deployment:
     )
 
 
+def without_attention_replicas(deployment: Deployment) -> Deployment:
+    """The same as it is typed: `with_attention_replicas` undone."""
+    dp = deployment.data_parallel_size
+    if not deployment.attention_settled:
+        return deployment
+
+    def together(number: int | None) -> int | None:
+        return None if number is None else number * dp
+
+    return replace(
+        deployment,
+        tensor_parallel_size=deployment.tensor_parallel_size * dp,
+        max_num_seqs=together(deployment.max_num_seqs),
+        max_num_batched_tokens=together(deployment.max_num_batched_tokens),
+        max_mamba_cache_size=together(deployment.max_mamba_cache_size),
+        attention_settled=False,
+    )
+
+
 def with_sparse_cache(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
     """Sparse latents: fp8 by itself from Blackwell on, in raw rows; on Hopper fp8 is packed with its scales.
 

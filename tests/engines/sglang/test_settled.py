@@ -5,7 +5,7 @@ from engines.models import DEEPSEEK_V4_FLASH, latent, model
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
-from kvcalc.engines import capacity, loaded_weight_bytes, settled
+from kvcalc.engines import capacity, loaded_weight_bytes, rules, settled
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
@@ -57,6 +57,8 @@ def test_replicas_of_attention_are_inside_the_gpus() -> None:
     assert (found.tensor_parallel_size, found.data_parallel_size, found.gpus) == (1, 8, 8)
     assert found.max_num_seqs == 32
     assert settled(spec, gpu, found) == found
+    typed = rules("sglang").typed(found)
+    assert (typed.tensor_parallel_size, typed.max_num_seqs) == (8, 256)
     plain = sglang(tensor_parallel_size=8)
     whole_attention = loaded_weight_bytes(spec, found) - loaded_weight_bytes(spec, plain)
     assert whole_attention > 8 * GIB  # attention and dense layers are whole on each GPU
