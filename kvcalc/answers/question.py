@@ -56,6 +56,10 @@ def ask(model: str, flags: dict[str, Any], engine: str = USUAL_ENGINE, load: Loa
     found = without_doubts(load(model)) if strict else load(model)
     spec = stored_as(found, deployment)
     deployment = settled(spec, gpu, deployment)
+    if deployment.draft is not None:
+        from kvcalc.answers.drafts import with_draft
+
+        spec, deployment = with_draft(spec, deployment)
     return Question(spec, gpu, deployment, workload, asked=model, given=frozenset(flags))
 
 

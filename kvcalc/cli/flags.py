@@ -144,4 +144,6 @@ OUTPUT = (
     Flag("explain", ("--explain",), None, "Show each figure's formula, values and source.", "Output", kind="bool"),
 )
 
-SERVING = (*SERVE, *LAYOUT, *ENGINE, *LLAMACPP, *NUMBERS, *MEMORY, *COST)
+DRAFT = (_text("Engine", "draft", "--draft", "MODEL", "What drafts: a model, or mtp, eagle-3, ... It takes memory."),)
+
+SERVING = (*SERVE, *LAYOUT, *ENGINE, *LLAMACPP, *NUMBERS, *MEMORY, *COST, *DRAFT)

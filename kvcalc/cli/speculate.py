@@ -28,8 +28,10 @@ ACCEPTANCE = (
     _flag("draft_probs", "FILE", "Draft distributions of the same positions.", "Acceptance"),
 )
 
+BESIDE = tuple(flag for flag in SERVING if flag.field != "draft")  # this command's own says more
 
-@takes(GPU, DRAFT, ACCEPTANCE, WORKLOAD, SERVED, SERVING, OUTPUT)
+
+@takes(GPU, DRAFT, ACCEPTANCE, WORKLOAD, SERVED, BESIDE, OUTPUT)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Tokens per pass, speed-up and best draft length of speculative decoding, and where it stops paying.
 

@@ -88,6 +88,8 @@ class Deployment(Layout):
     raw_latents: bool = False  # no flag: sparse latents in fp8 are cached as they are, without scales beside them
     offline: bool = False  # vLLM's `LLM` class instead of a server: other defaults
     scheduler_recv_interval: Annotated[int | None, Within(ge=1, le=10**6), count("--scheduler-recv-interval")] = None
+    draft: str | None = None  # a model, or a method, that drafts
+    draft_unread: str | None = None  # no flag: why the draft could not be read
     num_speculative_tokens: Annotated[int, Within(ge=0, le=64), count("--num-speculative-tokens")] = 0
     max_loras: Annotated[int, Within(ge=0, le=1024), count("--max-loras")] = 0
     max_lora_rank: Annotated[int, Within(ge=1, le=4096), count("--max-lora-rank")] = 16

@@ -6,7 +6,7 @@ has a stream of its own with c / N cells.
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.llamacpp.dtypes import key_value_types
-from kvcalc.engines.llamacpp.rows import CELLS, micro_batch_of, padded, row_bytes, sliding_cells, state_bytes
+from kvcalc.engines.llamacpp.rows import CELLS, layers_of, micro_batch_of, padded, row_bytes, sliding_cells, state_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec, Recurrent
 
@@ -62,8 +62,7 @@ def _stage_bytes(model: ModelSpec, deployment: Deployment, stage: frozenset[int]
     streams, inside = (1, slots) if deployment.parallel is None else (slots, 1)
     micro_batch = micro_batch_of(deployment)
     found = 0
-    for group in model.groups:
-        count = len(stage.intersection(group.layers))
+    for group, count in layers_of(model, deployment, stage):
         for mixer in group.mixers:
             if isinstance(mixer, Recurrent):
                 found += count * slots * state_bytes(mixer, deployment.num_speculative_tokens)

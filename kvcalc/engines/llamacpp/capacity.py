@@ -8,7 +8,7 @@ from kvcalc.counting.placement import host_part
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.llamacpp.asked import asked_bytes, asked_capacity
 from kvcalc.engines.llamacpp.dtypes import key_value_types
-from kvcalc.engines.llamacpp.rows import CELLS, micro_batch_of, padded, row_bytes, state_bytes
+from kvcalc.engines.llamacpp.rows import CELLS, layers_of, micro_batch_of, padded, row_bytes, state_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec, Recurrent
 
@@ -42,8 +42,7 @@ def _groups(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> 
     micro_batch = micro_batch_of(deployment)
     rows: dict[int | None, int] = {}
     state = 0
-    for group in model.groups:
-        count = len(stage.intersection(group.layers))
+    for group, count in layers_of(model, deployment, stage):
         for mixer in group.mixers:
             if isinstance(mixer, Recurrent):
                 state += count * state_bytes(mixer, deployment.num_speculative_tokens)

@@ -1,12 +1,13 @@
 """Bytes of a cell's row and of a state, and how many cells there are."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 
 from kvcalc.counting.cache import element_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.model import Attention, LatentAttention, Mixer, Recurrent
+from kvcalc.specs.model import Attention, LatentAttention, LayerGroup, Mixer, ModelSpec, Recurrent
 
 CELLS = 256  # cells come in multiples of this
 MICRO_BATCH = 512  # n_ubatch: tokens written before the oldest of a window may go
@@ -53,3 +54,11 @@ def sliding_cells(n_ctx: int, window: int, sequences: int = 1, micro_batch: int 
 def micro_batch_of(deployment: Deployment) -> int:
     """Tokens that are computed together."""
     return deployment.ubatch_size or MICRO_BATCH
+
+
+def layers_of(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> Iterator[tuple[LayerGroup, int]]:
+    """Groups and how many of their layers a stage holds; a draft model's are beside those of every stage."""
+    for group in model.groups:
+        yield group, len(stage.intersection(group.layers))
+    if deployment.draft is not None:
+        yield from ((group, group.count) for group in model.mtp)

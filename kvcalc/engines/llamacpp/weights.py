@@ -19,7 +19,7 @@ def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) 
     gpt-oss-20b leaves 586.82 MiB behind, 201,088 rows of 2,880 in q8_0.
     """
     layout = deployment.layout
-    held = rank_weights(model, layout, kernels=()).fullest
+    held = rank_weights(model, layout, drafts=deployment.draft is not None, kernels=()).fullest
     part = host_part(model, deployment)
     if part is not None:
         held = max(0, held - host_weight_bytes(model, part) // layout.gpus)

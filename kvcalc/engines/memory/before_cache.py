@@ -46,7 +46,18 @@ def budget_of(start: Start, engine: Memory, rules: Rules) -> MemoryBudget:
     found = engine.budget(start._replace(weights_bytes=on_gpu))
     if start.gpu.unified_memory and rules.TIMED:
         found = beside_the_host(found, start.gpu, rules.ASKS_FOR_SHARE)
+    found = replace(found, warnings=(*found.warnings, *_of_drafts(deployment)))
     return _judged(_overridden(found, start))
+
+
+def _of_drafts(deployment: Deployment) -> tuple[str, ...]:
+    """What is not known of a draft."""
+    if deployment.draft is None:
+        return ()
+    if deployment.draft_unread is not None:
+        why = f"--draft {deployment.draft[:60]} cannot be read ({deployment.draft_unread})"
+        return (f"{why}: its weights, cache and graphs are missing, and the pool is smaller than said",)
+    return ("a draft counts in memory: times are those of plain decoding",)
 
 
 def _overridden(found: MemoryBudget, start: Start) -> MemoryBudget:

@@ -1,0 +1,60 @@
+"""A draft beside the target: its weights and its cache shrink the pool; one that cannot be read is said."""
+
+import pytest
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.question import ask
+from kvcalc.errors import KvcalcError
+from kvcalc.units import GIB
+
+FLAGS = {"gpu": "h100-sxm", "tensor_parallel_size": "4", "engine_version": "0.19", "num_speculative_tokens": "5"}
+
+
+def deployed(model: str, **flags: str) -> Deployed:
+    return Deployed(ask(model, FLAGS | flags))
+
+
+def test_a_model_that_drafts() -> None:
+    """Llama-3-8B beside Llama-3-70B on four GPUs: 80 and 32 layers of two KV heads of 128, in 16 bits."""
+    plain, drafted = deployed("llama-3-70b"), deployed("llama-3-70b", draft="llama-3-8b")
+    assert plain.bytes_per_token(0) == 80 * 2 * 128 * 2 * 2
+    assert drafted.bytes_per_token(0) == (80 + 32) * 2 * 128 * 2 * 2
+    more = drafted.weight_bytes - plain.weight_bytes
+    assert more == pytest.approx(8_030_261_248 * 2 / 4, rel=0.01)
+    assert plain.budget.pool is not None
+    assert drafted.budget.pool is not None
+    assert plain.budget.pool.value - drafted.budget.pool.value == more
+
+
+def test_layers_that_the_model_has_of_its_own() -> None:
+    own = deployed("glm-4.5-air", draft="mtp")
+    assert own.weight_bytes == deployed("glm-4.5-air").weight_bytes
+    assert deployed("glm-4.5-air", draft="ngram").weight_bytes < own.weight_bytes  # nothing drafts but a look-up
+
+
+def test_a_published_method() -> None:
+    """EAGLE-3's one layer of Llama-3-8B: about 0.7 GiB in 16 bits beside 15."""
+    one = {"tensor_parallel_size": "1"}
+    more = deployed("llama-3-8b", draft="eagle-3", **one).weight_bytes - deployed("llama-3-8b", **one).weight_bytes
+    assert 0.5 * GIB < more < 1.0 * GIB
+
+
+def test_one_that_cannot_be_read_is_a_warning(tmp_path: object) -> None:
+    drafted = deployed("llama-3-70b", draft=f"{tmp_path}/missing")
+    assert drafted.weight_bytes == deployed("llama-3-70b").weight_bytes
+    assert any("missing" in warning and "cannot be read" in warning for warning in drafted.budget.warnings)
+
+
+@pytest.mark.parametrize(
+    "flags", [{"num_speculative_tokens": "0"}, {"engine": "ideal", "engine_version": "1"}, {"draft": "mtp"}]
+)
+def test_what_makes_no_sense(flags: dict[str, str]) -> None:
+    with pytest.raises(KvcalcError):
+        deployed("llama-3-70b", **({"draft": "llama-3-8b"} | flags))
+
+
+def test_llamacpp_holds_its_cells_too() -> None:
+    flags = {"engine": "llamacpp", "tensor_parallel_size": "1", "ctx_size": "8192", "gpu": "h100-sxm"}
+    asked = {name: value for name, value in (FLAGS | flags).items() if name != "engine_version"}
+    plain, drafted = (Deployed(ask("llama-3-8b", asked | more)) for more in ({}, {"draft": "llama-3.2-1b"}))
+    assert (plain.pool_bytes, drafted.pool_bytes) == (GIB, GIB + 8192 * 16 * 2 * 8 * 64 * 2)
