@@ -13,7 +13,8 @@ from kvcalc.units import format_gib
 
 
 @cache
-def _data() -> dict[str, Any]:
+def shared_constants() -> dict[str, Any]:
+    """Everything that shared.toml says."""
     with open(Path(__file__).with_name("shared.toml"), "rb") as file:
         return tomllib.load(file)
 
@@ -23,7 +24,7 @@ def system_use(gpu: GpuSpec) -> ByteRange:
 
     Where a program is told of less than the nameplate, the system lives in the rest.
     """
-    row = _data()["system"]
+    row = shared_constants()["system"]
     if not gpu.unified_memory or gpu.usable_memory_bytes < row["whole_above"] * gpu.memory_bytes:
         return NOTHING
     return gib_range(row)
@@ -31,7 +32,7 @@ def system_use(gpu: GpuSpec) -> ByteRange:
 
 def growth(ranks: int) -> ByteRange:
     """What is used more of the machine when an engine has started than before, beside what PyTorch holds: bytes."""
-    return gib_range(_data()["growth"]["one" if ranks == 1 else "more"])
+    return gib_range(shared_constants()["growth"]["one" if ranks == 1 else "more"])
 
 
 def beside_the_host(found: MemoryBudget, gpu: GpuSpec, share_of_all: bool) -> MemoryBudget:
