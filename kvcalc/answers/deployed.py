@@ -158,7 +158,7 @@ class Deployed:
             eager=deployment.enforce_eager,
             offload_bytes=min(deployment.cpu_offload_bytes, self.weight_bytes),
             recv_interval=deployment.scheduler_recv_interval or 1,
-            host=host_part(self.model, deployment) if deployment.engine == "llamacpp" else None,
+            host=host_part(self.model, deployment) if self.engine.OFFLOADS else None,
         )
 
     @property

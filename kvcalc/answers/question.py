@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model, without_doubts
-from kvcalc.engines import settled
+from kvcalc.engines import rules, settled
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked
@@ -74,7 +74,7 @@ def check_local(deployment: Deployment) -> None:
     """Raise KvcalcError where a setting of llama.cpp is given to another engine, or to no purpose."""
     usual = Deployment()
     given = [flag for field, flag in LOCAL.items() if getattr(deployment, field) != getattr(usual, field)]
-    if given and deployment.engine != "llamacpp":
+    if given and not rules(deployment.engine).OFFLOADS:
         raise KvcalcError(
             f"{given[0]} is llama.cpp's, and the engine is {deployment.engine}",
             hint="add --engine llamacpp",

@@ -56,6 +56,10 @@ class Rules(Protocol):
         """Whether the cache is what the flags ask for, however much memory is free."""
 
     @property
+    def OFFLOADS(self) -> bool:
+        """Whether layers may stay with the CPU, by its own kernels of several backends."""
+
+    @property
     def ASKS_FOR_SHARE(self) -> bool:
         """Whether its share is of the whole card, graphs apart; the others take a part of what is free."""
 

@@ -9,6 +9,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import Question
 from kvcalc.catalog.bench.measurement import Measurement, Served
 from kvcalc.counting.work import Step
+from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.calibration import Calibration
@@ -56,7 +57,7 @@ def _of(question: Question, measured: Measurement) -> list[Observation]:
         return found
     changes = {"engine_version": measured.build, "ubatch_size": measured.ubatch_size, "flash_attn": measured.flash_attn}
     said: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
-    if question.deployment.engine != "llamacpp":
+    if not rules(question.deployment.engine).OFFLOADS:
         raise KvcalcError(f"{measured.source} is llama-bench's", hint="add --engine llamacpp")
     replica = replica_of(question._replace(deployment=replace(question.deployment, **said)))
     kind = "decode step" if measured.decodes else "prompt"
