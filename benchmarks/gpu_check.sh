@@ -38,6 +38,9 @@ else
   kvcalc calibrate calibrate --patience 20s
   # Contexts and batches that no benchmark of the calibration has.
   kvcalc run-gqa run llama-3-8b --batch 1 --batch 8 --batch 32 --batch 64 --context 512 --context 2k --context 8k
+  kvcalc run-prompts run smollm2-135m --batch 1 --context 512 --prompt 1,15,7 --prompt 3 --new-tokens 8
+  # One tile in flight less than a block of 99 KB holds is found by the kernel itself; a page of 128 needs the most.
+  kvcalc run-page-128 run llama-3-8b --layers 8 --block-size 128 --batch 16 --context 2k
   kvcalc run-mha run llama-2-7b --batch 1 --batch 16 --context 1k --context 4k
   kvcalc run-page-16 run llama-3-8b --layers 8 --block-size 16 --batch 16 --context 2k --ragged
   kvcalc run-window run mistral-7b-v0.1 --layers 8 --batch 16 --context 8k
@@ -78,6 +81,10 @@ out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
 for name, step in steps.items():
     found = ((step["answer"] or {}).get("result") or {}).get("accuracy")
     said = f"off by {found['mean_error']:.0%} on average, {found['worst_error']:.0%} at worst" if found else ""
+    terms = [p for p in ((step["answer"] or {}).get("result") or {}).get("points", []) if p.get("resolved")]
+    if found and terms:
+        worst = max(terms, key=lambda p: abs(p["ratio"] - 1))
+        said += f"; batch {worst['batch']}, context {worst['context']}: {worst['term']} by {worst['ratio'] - 1:+.0%}"
     print(f"{name:12} exit {step['exit_code']}  {step['seconds']:4} s  {said}")
 print(out)
 EOF

@@ -49,6 +49,7 @@ def command(flags: Flags) -> None:
         )
     from kvcalc.executor.calibrate import DEFAULT, calibrate, report_of
     from kvcalc.executor.device import open_device
+    from kvcalc.executor.faults import told
     from kvcalc.executor.microbench_layer import Heads
     from kvcalc.executor.quiet import PATIENCE_S, Patience
     from kvcalc.executor.store import save
@@ -62,9 +63,9 @@ def command(flags: Flags) -> None:
         head_dim=parse_count(flags.get("head_dim", str(DEFAULT.head_dim)), "--head-dim"),
         page_size=parse_tokens(flags.get("block_size", str(DEFAULT.page_size)), "--block-size"),
     )
-    heads.check()
+    heads.check(device)
     patience = parse_seconds(flags["patience"], "--patience") if "patience" in flags else PATIENCE_S
-    with bar() as progress:
+    with bar() as progress, told():
         result = calibrate(Bench(device, Patience(patience)), heads, progress=progress)
     result = save(result, Path(flags["spec"]) if "spec" in flags else None)
     output.emit(report_of(result), "calibrate", page, rows)

@@ -41,6 +41,7 @@ def command(model: ModelArgument, flags: Flags) -> int:
     output = Output(flags)
     from kvcalc.answers.question import ask
     from kvcalc.executor.device import open_device
+    from kvcalc.executor.faults import told
     from kvcalc.executor.run import run
     from kvcalc.render.pages.run import page, rows
     from kvcalc.specs.deployment import IDEAL
@@ -49,7 +50,7 @@ def command(model: ModelArgument, flags: Flags) -> int:
     tolerance = _share(flags.pop("tolerance")) if "tolerance" in flags else None
     numbers: dict[str, Any] = {name: flags.pop(name) for name in ("dtype", "gpu", "strict") if name in flags}
     question = ask(model, numbers, engine=IDEAL)
-    with bar() as progress:
+    with bar() as progress, told():
         report = run(question.model, _asked(flags, device=device, gpu=question.gpu, progress=progress))
     output.emit(report, "run", page, rows)
     result = report.result

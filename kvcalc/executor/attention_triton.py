@@ -1,6 +1,7 @@
 """Launching the attention kernels: tile and split sizes, and the scratch that the parts are kept in."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kvcalc.executor.cache import View
@@ -15,6 +16,7 @@ MOST_SPLITS = 64  # the join holds all parts of a head in registers
 # Tiles in flight. The load that a page's number needs takes three of them: below five, ptxas keeps room for one tile.
 STAGES = (2, 3, 5)
 DEFAULT_STAGES = 5  # of 16-bit types; two tiles of fp32 do not fit every GPU's shared memory
+FEWER = {5: 3, 3: 2, 2: 1}  # tiles in flight where a block has too little shared memory for more
 
 
 def block_tokens(head_dim: int) -> int:
@@ -82,12 +84,33 @@ class TritonAttention:
             single_kernel[(batch, heads, splits)](*given, **sizes, num_warps=4)
         else:
             tiles = -(-self.group // TILE_HEADS)
-            depth = 2 if queries.element_size() == 4 else self.stages
-            split_kernel[(batch, self.kv_heads * tiles, splits)](
-                *given, **sizes, GROUP=self.group, TILES=tiles, num_warps=4, num_stages=depth
+            grid = (batch, self.kv_heads * tiles, splits)
+            if queries.element_size() == 4:
+                self.stages = min(2, self.stages)
+            self.stages = fitting(
+                lambda stages: split_kernel[grid](
+                    *given, **sizes, GROUP=self.group, TILES=tiles, num_warps=4, num_stages=stages
+                ),
+                self.stages,
             )
         join_kernel[(batch * heads,)](parts, sums, out, DIM=dim, WIDTH=width, SPLITS=splits)
         return out
+
+
+def fitting(launch: Callable[[int], Any], stages: int) -> int:
+    """Launch with as many tiles in flight as a block's shared memory holds, from `stages` down; says how many.
+
+    Triton up to 3.4 keeps every stage's tile: 137 KB at five, where many GPUs give a block 99 KB.
+    """
+    while True:
+        try:
+            launch(stages)
+        except Exception as error:
+            if type(error).__name__ != "OutOfResources" or stages not in FEWER:
+                raise
+            stages = FEWER[stages]
+        else:
+            return stages
 
 
 def _processors(device: "torch.device") -> int:

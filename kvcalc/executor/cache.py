@@ -1,6 +1,6 @@
 """The cache on the device: keys and values by page, and what a step needs to find its way in them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ class Cache:
             page_size,
             [PagePool(pool.shape[2], seed + index) for index, pool in enumerate(self.pools)],
             windows,
-            self._copy,
+            page_copier(self.pools),
         )
         seen = [0] * len(windows)
         self.layers: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -66,9 +66,6 @@ class Cache:
     def bytes(self) -> int:
         """Memory that the pools hold."""
         return sum(pool.untyped_storage().nbytes() for pool in self.pools)
-
-    def _copy(self, index: int, source: int, target: int) -> None:
-        self.pools[index][:, :, target].copy_(self.pools[index][:, :, source])
 
     def views(self, batch: int, places: int) -> list[View]:
         """Empty views for `batch` sequences of up to `places` pages."""
@@ -102,6 +99,17 @@ class Cache:
         """Noise in every page."""
         for pool in self.pools:
             noise.fill(pool)
+
+
+def page_copier(pools: "list[torch.Tensor]") -> Callable[[int, int, int], None]:
+    """Copies a page of a pool. It holds the pools and not their cache, so that a cache goes when nobody holds it:
+    the collector of cycles is off in a command, and a graph does not start it.
+    """
+
+    def copy(index: int, source: int, target: int) -> None:
+        pools[index][:, :, target].copy_(pools[index][:, :, source])
+
+    return copy
 
 
 def windows_of(shape: Shape) -> list[int | None]:

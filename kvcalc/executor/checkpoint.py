@@ -30,7 +30,7 @@ def load_weights(
     from safetensors import SafetensorError, safe_open
 
     numerics = numerics_of(read_json(folder / "config.json", "config"))
-    files = sorted(folder.glob("*.safetensors"))
+    files = weight_files(folder)
     if not files:
         raise KvcalcError(f"--weights: no *.safetensors in {folder}", hint="give the folder of a downloaded model")
     weights = empty_weights(shape, dtype, device)
@@ -50,6 +50,20 @@ def load_weights(
     if missing:
         raise KvcalcError(f"{folder} lacks {len(missing)} tensors, as {min(missing)}", hint="fetch it again")
     return weights, numerics
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files of the checkpoint: those of its index, else model*.safetensors, else all.
+
+    Beside them may stand the same weights in one piece by other names (`consolidated.safetensors`).
+    """
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        named = read_json(index, "index").get("weight_map")
+        if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+            raise KvcalcError(f"{index} has no weight_map of file names", hint="fetch it again")
+        return sorted({folder / Path(name).name for name in named.values()})
+    return sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
 
 
 def _fill(place: "torch.Tensor", found: "torch.Tensor", name: str, path: Path) -> None:

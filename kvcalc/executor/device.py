@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvcalc.errors import KvcalcError
-from kvcalc.units import KIB, MIB
+from kvcalc.executor.faults import preflight
+from kvcalc.units import GIB, KIB, MIB
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 SPINS = 20_000  # tens of microseconds; the default of libgomp is fifteen times as much
 CACHE = 64 * MIB  # taken where the device does not say
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+STATE = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "utilization.gpu")
+REPAIR = "install a driver and a PyTorch that fit each other: pytorch.org"
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
@@ -123,7 +126,16 @@ class Device:
         Twice the cache does where the cache is a CPU's, whose size may be far more than this machine's share of it;
         a thirty-second part of the memory is the most.
         """
-        return 4 * self.cache_bytes if self.is_gpu else min(2 * self.cache_bytes, self.memory_bytes // 32)
+        if self.is_gpu:
+            return max(4 * self.cache_bytes, GIB) if self.has_last_level_cache else 4 * self.cache_bytes
+        return min(2 * self.cache_bytes, self.memory_bytes // 32)
+
+    @property
+    def has_last_level_cache(self) -> bool:
+        """Whether a cache beyond the L2 that is told stands before the memory, as AMD's: MI300X has 256 MB."""
+        import torch
+
+        return torch.version.hip is not None
 
     def free_bytes(self) -> int:
         """Memory that is free now."""
@@ -148,7 +160,7 @@ class Device:
             found["triton"] = version("triton")
         if self.is_gpu:
             found["cuda"] = str(torch.version.cuda or torch.version.hip)
-            found["driver"] = _nvidia_smi("driver_version", self.index) or "unknown"
+            found["driver"] = nvidia_smi(("driver_version",), self.uuid).get("driver_version", "unknown")
         else:
             found["threads"] = str(torch.get_num_threads())
         return found
@@ -157,8 +169,15 @@ class Device:
         """What may disturb a measurement, read and never set: clocks and temperature, or the load of the host."""
         if not self.is_gpu:
             return {"load_average": f"{os.getloadavg()[0]:.2f}"}
-        asked = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "utilization.gpu")
-        return {name: value for name in asked if (value := _nvidia_smi(name, self.index))}
+        return nvidia_smi(STATE, self.uuid)
+
+    @property
+    def uuid(self) -> str:
+        """What the driver's tool calls the GPU: its own numbers know nothing of CUDA_VISIBLE_DEVICES."""
+        import torch
+
+        found = getattr(torch.cuda.get_device_properties(self.index), "uuid", None)
+        return str(self.index) if found is None else f"GPU-{str(found).removeprefix('GPU-')}"
 
 
 def open_device(name: str | None) -> Device:
@@ -170,19 +189,43 @@ def open_device(name: str | None) -> Device:
     require_torch()
     import torch
 
-    if name is None:
-        return Device("cuda") if torch.cuda.is_available() else Device("cpu")
+    if name is None and not torch.cuda.is_available():
+        if why := unusable_gpu():
+            raise KvcalcError(f"there is a GPU, and PyTorch cannot use it: {why}", hint=f"{REPAIR}; or --device cpu")
+        return Device("cpu")
+    name = name or "cuda"
     kind, _, index = name.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
         raise KvcalcError(f"--device: {name[:40]!r} is not a device", hint="cpu, cuda or cuda:0")
     if kind == "cuda" and not torch.cuda.is_available():
-        build = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch sees no GPU"
-        raise KvcalcError(f"--device {name}: {build}", hint="--device cpu runs here; a GPU needs PyTorch for CUDA")
+        raise KvcalcError(f"--device {name}: {cuda_error()}", hint=f"--device cpu runs here; else {REPAIR}")
     if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
         raise KvcalcError(f"--device {name}: there are {torch.cuda.device_count()} GPUs", hint="they count from cuda:0")
     if kind == "cuda":
         torch.cuda.set_device(int(index or 0))  # kernels are launched on the current one
+        preflight(int(index or 0))
     return Device(kind, int(index or 0))
+
+
+def cuda_error() -> str:
+    """Why PyTorch has no GPU, in its own words, with the driver's version."""
+    import torch
+
+    if torch.version.cuda is None and torch.version.hip is None:
+        return "this PyTorch was built without CUDA"
+    try:
+        torch.cuda.init()
+    except Exception as error:
+        driver = nvidia_smi(("driver_version",), None).get("driver_version")
+        versions = f"PyTorch's CUDA is {torch.version.cuda}" + (f", the driver {driver}" if driver else "")
+        return f"{(str(error).splitlines() or ['no reason given'])[0][:200]} ({versions})"
+    return "PyTorch sees no GPU"
+
+
+def unusable_gpu() -> str | None:
+    """Why a GPU that the driver's tool lists is not PyTorch's; None: there is none, or it is hidden on purpose."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    return cuda_error() if not hidden and nvidia_smi(("name",), None) else None
 
 
 def _cpu_name() -> str:
@@ -213,13 +256,19 @@ def _available_ram() -> int | None:
         return None
 
 
-def _nvidia_smi(field: str, index: int) -> str | None:
-    """One value of the driver's own tool; None where there is none."""
+def nvidia_smi(names: tuple[str, ...], gpu: str | None) -> dict[str, str]:
+    """Values of the driver's own tool, all in one call; empty where there is none.
+
+    Args:
+        gpu: an UUID or a number; None: the first.
+    """
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return None
-    command = [tool, f"--id={index}", f"--query-gpu={field}", "--format=csv,noheader"]
+        return {}
+    command = [tool, f"--query-gpu={','.join(names)}", "--format=csv,noheader", *([f"--id={gpu}"] if gpu else [])]
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
-        return None
+        return {}
+    values = [value.strip() for value in (done.stdout.splitlines() or [""])[0].split(",")]
+    return {name: value for name, value in zip(names, values, strict=False) if value}

@@ -113,4 +113,9 @@ def captured(step: Step, device: Device) -> Step:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+
+    def replay() -> None:
+        graph.replay()
+
+    replay.captured = step  # type: ignore[attr-defined]  # its tensors live as long as the graph that reads them
+    return replay

@@ -3,6 +3,7 @@
 Each rotates over more buffers than a cache holds, with noise in them.
 """
 
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ MATRICES = {"cpu": ((1216, 704), (2688, 2304), (7424, 6400)), "cuda": ((5376, 23
 HEAD = (44544, 832)  # a matrix that stays in its usual order: many rows, since it is an embedding table too
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 TINY_KERNELS = 200
+WARM_S = 0.5
 
 drawn = cache(Noise)  # once
 
@@ -57,6 +59,13 @@ class Reading:
     def sample(self) -> Sample:
         """Seconds of one reading, measured as every other benchmark is."""
         return self.bench.measure(self.buffer.sum)
+
+    def warm(self) -> None:
+        """Work until a GPU's clocks are those of work; one idle reading says nothing of them."""
+        end = time.monotonic() + WARM_S
+        while self.bench.device.is_gpu and time.monotonic() < end:
+            self.buffer.sum()
+            self.bench.device.synchronize()
 
     def bandwidth(self) -> float:
         """Bytes per second at this moment, without waiting for a better one."""

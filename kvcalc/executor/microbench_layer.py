@@ -42,14 +42,17 @@ class Heads:
         """What attention is measured for."""
         return self.dtype, self.group, self.head_dim, self.page_size
 
-    def check(self) -> None:
-        """Raises KvcalcError where the executor has no such type, heads or pages."""
+    def check(self, device: Device | None = None) -> None:
+        """Raises KvcalcError where the executor, or its kernels on this device, have no such type, heads or pages."""
         torch_dtype(self.dtype)
         check_page_size(self.page_size)
         if not 1 <= self.group <= 1024:
             raise KvcalcError(f"--group {self.group}", hint="1 to 1024 query heads of one KV head")
         if not (2 <= self.head_dim <= 1024 and self.head_dim % 2 == 0):
             raise KvcalcError(f"--head-dim {self.head_dim}", hint="an even number up to 1024: 64, 128")
+        if device is not None and device.is_gpu and self.group > 1 and not 16 <= self.head_dim <= 256:
+            hint = "16 to 256 where several queries share a KV head; --device cpu takes others"
+            raise KvcalcError(f"heads of {self.head_dim} elements: the GPU's kernels have none such", hint=hint)
 
 
 def attention_row(bench: Bench, heads: Heads) -> tuple[AttentionRow, Sample]:

@@ -1,5 +1,6 @@
 """One batch and context after the other: the whole step, the step with terms left out, and both against prediction."""
 
+import gc
 import random
 import time
 from collections.abc import Iterable
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from kvcalc.answers.device.prediction import Term, cache_bytes, predict, weight_bytes
 from kvcalc.executor.beside import Beside
 from kvcalc.executor.cache import Cache, windows_of
-from kvcalc.executor.loop import Decoder, captured
+from kvcalc.executor.loop import Decoder, Step, captured
 from kvcalc.executor.microbench import Reading, drawn
 from kvcalc.executor.numerics import Numerics
 from kvcalc.executor.pages import pages_held
@@ -54,6 +55,7 @@ class Measured:
     samples: dict[str, Sample]
     quiet: bool
     constants: CalibrateResult
+    same_tokens: bool = True  # the step as it is timed, a graph on a GPU, gives the tokens of the verified one
 
 
 def contexts_of(batch: int, context: int, ragged: bool) -> list[int]:
@@ -76,6 +78,7 @@ def decoder_for(
     bench: Bench, weights: Weights, numerics: Numerics, contexts: Iterable[int], page_size: int, stages: int | None
 ) -> Decoder:
     """A batch of these contexts on pages that are exactly enough, full of noise."""
+    gc.collect()  # what the last one left must not stand in the way of this one's cache
     contexts, shape, device = list(contexts), weights.shape, bench.device
     pages = [sum(pages_held(context, page_size, window) for context in contexts) for window in windows_of(shape)]
     cache = Cache(shape, pages, page_size, weights.embedding.dtype, device.torch)
@@ -103,9 +106,10 @@ def measure_point(
         "no attention": captured(lambda: decoder.step(no_attention), bench.device),
         "bare": captured(lambda: decoder.step(bare), bench.device),
     }
+    same = not bench.device.is_gpu or same_tokens(decoder, steps["step"])
     more = beside.steps(batch) if beside is not None else {}
     assert not more.keys() & steps.keys()
-    best, least = Measured({}, False, calibration), float("inf")
+    best, least = Measured({}, False, calibration, same), float("inf")
     for attempt in range(TRIES):
         if attempt > 1 and bench.patience.left <= 0:
             break
@@ -117,12 +121,24 @@ def measure_point(
         share = others.share()
         constants = beside.constants(batch, samples) if beside is not None else calibration
         if not moved(*bandwidths) and share <= OTHERS:
-            return Measured(samples, True, constants)
+            return Measured(samples, True, constants, same)
         strayed = max(bandwidths) / min(bandwidths) * (1 + share) * worst(samples)
         if strayed < least:
-            best, least = Measured(samples, False, constants), strayed
+            best, least = Measured(samples, False, constants, same), strayed
         bench.patience.left -= time.monotonic() - start
     return best
+
+
+def same_tokens(decoder: Decoder, timed: Step) -> bool:
+    """Whether the step that is timed and the plain one, which is verified, give the same tokens from the same ones."""
+    given = decoder.tokens.tolist()
+    decoder.step()
+    wanted = decoder.tokens.tolist()
+    decoder.feed(given)
+    timed()
+    found = decoder.tokens.tolist()
+    decoder.feed(given)
+    return bool(found == wanted)
 
 
 def compare(measured: Measured, at: Predictor, batch: int, context: int) -> list[RunPoint]:

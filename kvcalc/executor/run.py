@@ -1,5 +1,6 @@
 """`kvcalc run`: calibrate if need be, check that the step is right, then measure and compare it point by point."""
 
+import gc
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.calibrate import Progress, calibrate, completed, rate_of, silent
 from kvcalc.executor.checkpoint import load_weights
 from kvcalc.executor.device import Device, torch_dtype
+from kvcalc.executor.faults import is_memory
 from kvcalc.executor.generate import generate
 from kvcalc.executor.loop import Decoder
 from kvcalc.executor.microbench import Reading, read_bytes
@@ -70,7 +72,7 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
     cut = trimmed(model, asked.layers)
     shape = shape_of(cut)
     heads = Heads(model.dtype, shape.group, shape.head_dim, asked.page_size, shape.qk_norm)
-    heads.check()
+    heads.check(asked.device)
     follows = _check(cut, shape, asked)
     bench = Bench(asked.device, Patience(asked.patience_s))
     with torch.inference_mode():
@@ -81,10 +83,10 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         asked.progress("weights", 0.25)
         weights, numerics = _weights(shape, model.dtype, asked)
         asked.progress("correctness", 0.3)
-        correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics)
-        generated = _generate(weights, numerics, asked) if asked.prompts else ()
-        todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
-        points, memories, figures = _points(bench, weights, numerics, heads, at, beside, todo, asked)
+        stages = attention_at(calibration, *heads.shape).stages
+        correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics, stages)
+        generated = _generate(weights, numerics, stages, asked) if asked.prompts else ()
+        found = _points(Rig(bench, weights, numerics, stages, at, beside), asked)
     result = RunResult(
         model=model.name,
         device=asked.device.name,
@@ -97,9 +99,9 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         peak_flops=calibration.peak_flops[model.dtype],
         linear=rate_of(linear_at(calibration, model.dtype, 1)),
         attention=rate_of(attention_at(calibration, *heads.shape)),
-        points=tuple(points),
-        accuracy=_accuracy(points),
-        memory=max(memories, key=lambda one: one.predicted_bytes),
+        points=tuple(found.points),
+        accuracy=_accuracy(found.points),
+        memory=max(found.memories, key=lambda one: one.predicted_bytes),
         correct=correct,
         generated=generated,
         sheet=sheet.title if sheet else None,
@@ -109,8 +111,8 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         result=result,
         assumptions=(*model.assumptions, *_assumptions(asked, sheet, follows)),
         sources=(*model.sources, *ceilings.sources.values(), *(sheet.sources.values() if sheet else ())),
-        figures=tuple(figures),
-        warnings=tuple(_warnings(result, asked, calibration, memories)),
+        figures=tuple(found.figures),
+        warnings=(*_warnings(result, asked, calibration, found.memories), *found.said),
     )
 
 
@@ -118,21 +120,23 @@ def _check(model: ModelSpec, shape: Shape, asked: Asked) -> bool:
     """Whether there is room for benchmarks beside the points, too; a GPU does without.
 
     Raises:
-        KvcalcError: the model itself does not fit, or a prompt is not of its tokens.
+        KvcalcError: the model itself and its smallest point do not fit, or a prompt is not of its tokens.
     """
     if any(token >= shape.vocab for prompt in asked.prompts for token in prompt):
         raise KvcalcError(f"--prompt: a token id beyond {shape.vocab - 1}", hint="ids count from 0")
     weights, free = weight_bytes(model), asked.device.free_bytes()
-    largest = cache_bytes(model, [max(asked.contexts)] * max(asked.batches), asked.page_size, model.dtype)
-    needed = weights + largest + read_bytes(asked.device)
+    least, most = (
+        cache_bytes(model, [of(asked.contexts)] * of(asked.batches), asked.page_size, model.dtype) for of in (min, max)
+    )
+    needed = weights + least + read_bytes(asked.device)
     if needed > ROOM * free:
-        what = f"{format_bytes(weights)} of weights, {format_bytes(largest)} of cache"
+        what = f"{format_bytes(weights)} of weights, {format_bytes(least)} of cache"
         what += f" and {format_bytes(read_bytes(asked.device))} to measure with"
         raise KvcalcError(
             f"{what} do not fit in {format_bytes(free)} of free memory",
             hint="--layers N runs the first N layers; or give a smaller --batch or --context",
         )
-    return not asked.device.is_gpu and needed + beside_bytes(asked.device) <= ROOM * free
+    return not asked.device.is_gpu and needed - least + most + beside_bytes(asked.device) <= ROOM * free
 
 
 def _calibration(bench: Bench, heads: Heads, asked: Asked) -> CalibrateResult:
@@ -143,7 +147,10 @@ def _calibration(bench: Bench, heads: Heads, asked: Asked) -> CalibrateResult:
 
     rows = {1, *asked.batches}
     kept = None if asked.recalibrate else load_fresh(bench.device)
-    if kept is None or moved(kept.read_bandwidth_bytes_per_s, Reading(bench).bandwidth()):
+    reading = Reading(bench)
+    reading.warm()
+    if kept is None or moved(kept.read_bandwidth_bytes_per_s, reading.bandwidth()):
+        del reading
         return save(calibrate(bench, heads, rows, progress))
     found = completed(kept, bench, heads, rows, progress)
     return found if found == kept else save(found)
@@ -168,46 +175,86 @@ def _weights(shape: Shape, dtype: str, asked: Asked) -> tuple[Weights, Numerics]
     return weights, numerics
 
 
-def _generate(weights: Weights, numerics: Numerics, asked: Asked) -> tuple[Generated, ...]:
+def _generate(weights: Weights, numerics: Numerics, stages: int | None, asked: Asked) -> tuple[Generated, ...]:
     """Continue the prompts, all side by side."""
     shape, batch = weights.shape, len(asked.prompts)
     longest = max(len(prompt) for prompt in asked.prompts) + asked.new_tokens
     pages = [(pages_held(longest, asked.page_size, None) + 1) * batch + 1] * len(windows_of(shape))
     cache = Cache(shape, pages, asked.page_size, weights.embedding.dtype, asked.device.torch)
-    decoder = Decoder(weights, cache, asked.device, batch, longest, numerics, sampler(asked.temperature))
+    decoder = Decoder(weights, cache, asked.device, batch, longest, numerics, sampler(asked.temperature), stages)
     found = generate(decoder, [list(prompt) for prompt in asked.prompts], asked.new_tokens)
     return tuple(
         Generated(prompt=prompt, tokens=tuple(tokens)) for prompt, tokens in zip(asked.prompts, found, strict=True)
     )
 
 
-def _points(
-    bench: Bench,
-    weights: Weights,
-    numerics: Numerics,
-    heads: Heads,
-    at: Predictor,
-    beside: Beside | None,
-    todo: list[tuple[int, int]],
-    asked: Asked,
-) -> tuple[list[RunPoint], list[Memory], list[Figure]]:
-    reading = Reading(bench)
-    row = attention_at(at.calibration, *heads.shape)
-    points: list[RunPoint] = []
-    memories: list[Memory] = []
-    figures: list[Figure] = []
+@dataclass(frozen=True)
+class Rig:
+    """What every point is measured with."""
+
+    bench: Bench
+    weights: Weights
+    numerics: Numerics
+    stages: int | None  # of the attention kernel's pipeline, as calibrated
+    at: Predictor
+    beside: Beside | None
+
+
+@dataclass
+class Found:
+    """What the points gave, and what is to be said of those that gave nothing."""
+
+    points: list[RunPoint] = field(default_factory=list)
+    memories: list[Memory] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+
+def _points(rig: Rig, asked: Asked) -> Found:
+    """Every batch and context; one that does not fit is left out, and said.
+
+    Raises:
+        KvcalcError: none fits.
+    """
+    todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
+    reading, found = Reading(rig.bench), Found()
     for index, (batch, context) in enumerate(todo):
         asked.progress(f"batch {batch}, context {context}", 0.35 + 0.65 * index / len(todo))
-        contexts = contexts_of(batch, context, asked.ragged)
-        bench.patience = Patience(asked.patience_s / len(todo))  # each its own, whatever calibrating has used
-        decoder = decoder_for(bench, weights, numerics, contexts, asked.page_size, row.stages)
-        measured = measure_point(bench, decoder, reading, at.calibration, beside)
-        points += compare(measured, at, batch, context)
-        memories.append(memory_of(decoder, at, contexts))
-        figures += [term.figure for term in at.terms(at.cut, batch, context, measured.constants).values()]
-        del decoder  # its cache makes room for the next
+        rig.bench.patience = Patience(asked.patience_s / len(todo))  # each its own, whatever calibrating has used
+        gc.collect()
+        needed, free = _cache_of(rig.at, batch, context, asked), asked.device.free_bytes()
+        if needed > ROOM * free:
+            room = f"its cache of {format_bytes(needed)} does not fit in {format_bytes(free)} of free memory"
+            found.said.append(f"batch {batch} at context {context} is left out: {room}")
+            continue
+        try:
+            _point(rig, found, reading, (batch, context), asked)
+        except Exception as error:
+            if not is_memory(error):
+                raise
+            found.said.append(f"batch {batch} at context {context} is left out: the device ran out of memory")
+    if not found.points:
+        raise KvcalcError(f"no point fits: {found.said[-1]}", hint="a smaller --batch or --context, or --layers N")
     asked.progress("done", 1.0)
-    return points, memories, figures
+    return found
+
+
+def _cache_of(at: Predictor, batch: int, context: int, asked: Asked) -> int:
+    return cache_bytes(at.cut, contexts_of(batch, context, asked.ragged), asked.page_size, at.cut.dtype)
+
+
+def _point(rig: Rig, found: Found, reading: Reading, point: tuple[int, int], asked: Asked) -> None:
+    (batch, context), at = point, rig.at
+    contexts = contexts_of(batch, context, asked.ragged)
+    decoder = decoder_for(rig.bench, rig.weights, rig.numerics, contexts, asked.page_size, rig.stages)
+    measured = measure_point(rig.bench, decoder, reading, at.calibration, rig.beside)
+    found.points += compare(measured, at, batch, context)
+    found.memories.append(memory_of(decoder, at, contexts))
+    found.figures += [term.figure for term in at.terms(at.cut, batch, context, measured.constants).values()]
+    if not measured.same_tokens:
+        found.said.append(
+            f"batch {batch} at context {context}: the timed step gives other tokens than the verified one"
+        )
 
 
 def _accuracy(points: list[RunPoint]) -> Accuracy:

@@ -85,7 +85,7 @@ def test_a_key_or_value_that_is_not_written_does_not_pass(part: str, monkeypatch
 
 
 def test_a_missed_copy_on_write_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cache, "_copy", lambda *_: None)
+    monkeypatch.setattr("kvcalc.executor.cache.page_copier", lambda _pools: lambda *_: None)
     with torch.inference_mode():
         assert not verify.verify(weights_of("fp32"), CPU, "fp32", 16).passed
 
