@@ -28,8 +28,9 @@ def command(flags: Flags, model: ModelArgument = None) -> None:
     new_card, source = flags.pop("new_card", None), flags.pop("source", None)
     if new_card is not None:
         from kvcalc.answers.listing import card as cards
+        from kvcalc.render.printable import of_json
 
-        output.write(cards.new_card(new_card, source, name=model).text)
+        output.write(of_json(cards.new_card(new_card, source, name=model).text))
         return
     from kvcalc.answers.listing.models import list_models, show_model
     from kvcalc.answers.question import ask

@@ -1,8 +1,6 @@
 """A calibration as a GPU spec: what every other command takes for `--gpu`."""
 
-import json
 import re
-from typing import Any
 
 from kvcalc.results.calibrate import CalibrateResult
 from kvcalc.results.data import said_of
@@ -85,20 +83,7 @@ def _share(value: float) -> float:
 
 
 def toml_of(spec: GpuSpec) -> str:
-    """The spec as a TOML file: plain values first, then tables, then arrays of tables."""
-    data = said_of(spec)
-    return f"# Written by kvcalc calibrate: measured, not from a data sheet.\n{_table('', data)}"
+    """The spec as a TOML file."""
+    import tomli_w
 
-
-def _table(path: str, values: dict[str, Any]) -> str:
-    plain, tables = [], []
-    for key, value in values.items():
-        name = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
-        inside = f"{path}.{name}" if path else name
-        if isinstance(value, dict):
-            tables.append(f"\n[{inside}]\n{_table(inside, value)}")
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            tables += [f"\n[[{inside}]]\n{_table(inside, one)}" for one in value]
-        elif value is not None:
-            plain.append(f"{name} = {json.dumps(value, ensure_ascii=False)}\n")
-    return "".join(plain + tables)
+    return f"# Written by kvcalc calibrate: measured, not from a data sheet.\n{tomli_w.dumps(said_of(spec))}"

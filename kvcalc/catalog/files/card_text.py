@@ -1,6 +1,5 @@
 """Write a model card from a config: the keys that count, each on its line, and where they were read."""
 
-import json
 import re
 from typing import Any
 
@@ -22,7 +21,6 @@ _LEFT_OUT = re.compile(
     r"|transformers\.js_config|time_step_\w*|ep_size|aux_loss_alpha|seq_aux|attn_implementation|rope_interleaved?"
 )
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_WIDTH = 110
 
 
 def card_text(
@@ -43,6 +41,8 @@ def card_text(
         source: `what`, `url` and `date` of the place where the config was read.
         published: counts by others, each with `value` and `source`.
     """
+    import tomli_w
+
     kept = _kept(config)
     top: dict[str, Any] = {"name": name, "title": title}
     if hub:
@@ -51,12 +51,11 @@ def card_text(
         top["aliases"] = list(aliases)
     if nulls := _null_paths(kept):
         top["explicit_null"] = nulls
-    parts = [_pairs(top), _table("source", source)]
-    parts += [_table(f"published.{key}", value) for key, value in (published or {}).items()]
-    parts += _tables("config", kept)
-    if hf_quant_config is not None:
-        parts += _tables("hf_quant_config", hf_quant_config)
-    return "\n".join(parts)
+    tables = {"source": source, "published": published, "config": kept, "hf_quant_config": hf_quant_config}
+    try:
+        return tomli_w.dumps(_without_nulls(top | {name: table for name, table in tables.items() if table}))
+    except TypeError as error:
+        raise KvcalcError(f"a card cannot hold this: {error}", hint="give a config.json as on the Hub") from error
 
 
 def _kept(config: dict[str, Any]) -> dict[str, Any]:
@@ -79,49 +78,8 @@ def _null_paths(config: dict[str, Any], prefix: str = "") -> list[str]:
     return found
 
 
-def _key(key: str) -> str:
-    return key if _BARE.match(key) else json.dumps(key, ensure_ascii=False)
-
-
-def _table(name: str, values: dict[str, Any]) -> str:
-    return f"[{name}]\n{_pairs(values)}"
-
-
-def _tables(name: str, values: dict[str, Any]) -> list[str]:
-    """The table, its plain values first, then one table for each nested object."""
-    plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
-    parts = [_table(name, plain)]
-    for key, value in values.items():
-        if isinstance(value, dict):
-            parts += _tables(f"{name}.{_key(key)}", value)
-    return parts
-
-
-def _pairs(values: dict[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in values.items() if value is not None)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return _array([_value(item) for item in value if item is not None])
+def _without_nulls(value: Any) -> Any:
+    """TOML has no null: `explicit_null` says where one was."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None) + "}"
-    raise KvcalcError(f"a card cannot hold a {type(value).__name__}", hint="give a config.json as it is on the Hub")
-
-
-def _array(items: list[str]) -> str:
-    if sum(len(item) + 2 for item in items) < _WIDTH - 30:
-        return "[" + ", ".join(items) + "]"
-    lines, line = [], ""
-    for item in items:
-        if len(line) + len(item) + 2 > _WIDTH:
-            lines.append(line.rstrip())
-            line = ""
-        line += item + ", "
-    return "[\n  " + "\n  ".join([*lines, line.rstrip()]) + "\n]"
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value if one is not None] if isinstance(value, list) else value
