@@ -13,6 +13,7 @@ F of the N prompts of a round pass before a request's own first token. More clie
 `beyond_capacity`. Fitted to closed-loop benchmarks; an event simulation of the same steps differs from it by 7 %.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
@@ -229,13 +230,8 @@ def largest_batch(time_of: Callable[[int], float], target_s: float, most: int = 
     >>> largest_batch(lambda batch: 0.01 + 0.001 * batch, 0.02), largest_batch(lambda batch: 1.0, 0.5)
     (10, None)
     """
-    if time_of(1) > target_s:
-        return None
-    low, high = 1, 2
-    while high <= most and time_of(high) <= target_s:
-        low, high = high, 2 * high
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if time_of(middle) <= target_s else (low, middle)
-    return low
+    high = 1
+    while high <= most and time_of(high) <= target_s:  # near the answer: a large batch takes long to work out
+        high *= 2
+    batches = range(high // 2 + 1, min(high, most + 1))
+    return high // 2 + bisect_left(batches, True, key=lambda batch: time_of(batch) > target_s) or None

@@ -1,5 +1,6 @@
 """Chunked prefill: the steps that carry a prompt, what a chunk size does to everybody, and which chunk is free."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 from kvcalc.answers.deployed import Deployed
@@ -120,10 +121,4 @@ def free_chunk(deployed: Deployed, beside: Beside) -> tuple[FreeChunk, Figure | 
 
 def _largest(passes: Callable[[int], bool], most: int) -> int | None:
     """The largest whole number from 1 to `most` that passes, where passing ends once; None: not even 1."""
-    if not passes(1):
-        return None
-    low, high = 1, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if passes(middle) else (low, middle)
-    return low
+    return bisect_left(range(1, most + 1), True, key=lambda number: not passes(number)) or None

@@ -1,5 +1,6 @@
 """`kvcalc speculate`: tokens per pass, speed-up, the best draft length, and how the gain shrinks with the batch."""
 
+from bisect import bisect_left
 from typing import Annotated
 
 from kvcalc.answers.assumptions import assumptions_of
@@ -268,10 +269,8 @@ def _stops(rounds: Rounds, gamma: int) -> int | None:
     low, high = max(paying), 2 * max(paying)
     if high > LARGEST_BATCH:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if rounds.at(middle, gamma or 1).speedup > 1 else (low, middle)
-    return high
+    between = range(low + 1, high)
+    return low + 1 + bisect_left(between, True, key=lambda batch: rounds.at(batch, gamma or 1).speedup <= 1)
 
 
 def _pays_from(rounds: Rounds, batch: int, gamma: int) -> float | None:
