@@ -101,12 +101,17 @@ def _layer_formats(
             continue
         matrix = Matrix(
             role=role,
-            row=tensor.shape[-1],
+            row=_row(tensor),
             number=numbers.get(name, 0),
             of=totals.get(role, 0),
             expert=tensor.category == "experts" or _folded(tensor),
         )
         yield format_of(ggml_type(made, matrix, shape))
+
+
+def _row(tensor: Tensor) -> int:
+    """Elements of a row; a lone number is one of one."""
+    return tensor.shape[-1] if tensor.shape else 1
 
 
 def _ends(model: ModelSpec) -> tuple[tuple[Tensor, ...], bool]:
@@ -123,7 +128,7 @@ def _outside(tensor: Tensor, tied: bool, made: Recipe, shape: Shape) -> WeightFo
     role = roles.get(tensor.category, "kept" if tensor.category in ("norm", "position") else "other")
     if len(tensor.shape) < 2:
         role = "kept"
-    return format_of(ggml_type(made, Matrix(role=role, row=tensor.shape[-1]), shape))
+    return format_of(ggml_type(made, Matrix(role=role, row=_row(tensor)), shape))
 
 
 def role_of(tensor: Tensor) -> Role:

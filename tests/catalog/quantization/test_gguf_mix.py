@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvcalc.catalog.cards import card_names
 from kvcalc.catalog.config.read import read_config
 from kvcalc.catalog.models import load_model
 from kvcalc.catalog.quantization.gguf_mix import mix, role_of
@@ -235,3 +236,20 @@ RECIPES = st.builds(lambda name, importance: recipe(f"i1-{name}" if importance e
 @given(RECIPES, MATRICES, SHAPES)
 def test_every_tensor_gets_a_type_whose_blocks_fill_its_rows(made: Recipe, matrix: Matrix, model: Shape) -> None:
     assert matrix.row % blocks()[ggml_type(made, matrix, model)][0] == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(card_names()), st.sampled_from(["Q4_K_M", "IQ2_M", "Q8_0", "MXFP4_MOE"]))
+def test_every_card_can_be_mixed(name: str, kind: str) -> None:
+    """No tensor is lost but those that files leave out, and none grows beyond its stored 32 bits."""
+    model = load_model(name)
+    mixed = mix(model, recipe(kind))
+
+    def elements(spec: ModelSpec) -> int:
+        layers = sum(group.count * t.parameters for group in spec.groups for t in group.tensors)
+        return layers + sum(t.parameters for t in spec.tensors if t.category != "head")
+
+    latent = any(t.module.endswith("kv_b_proj") for group in model.groups for t in group.tensors)
+    assert latent or elements(mixed) == elements(model)
+    assert 0 < weight_bytes(mixed) < 4 * (elements(mixed) + model.hidden * model.vocab)
+    assert mixed.layers == model.layers
