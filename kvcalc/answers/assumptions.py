@@ -14,6 +14,7 @@ def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
     """What the GPU's name, the memory, the time and the price took for granted."""
     return (
         *deployed.gpu.assumptions,
+        *(() if deployed.lowered is None else (deployed.lowered.assumption,)),
         *deployed.budget.assumptions,
         *_memory(deployed),
         *_admitted(deployed),

@@ -18,6 +18,7 @@ from kvcalc.engines import (
 )
 from kvcalc.engines.capacity import Capacity, length_of
 from kvcalc.engines.contract import Rules
+from kvcalc.engines.lowered import Lowered, lowered_length
 from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
@@ -36,7 +37,8 @@ class Deployed:
         self.question = question
         self.model: ModelSpec = with_state_dtypes(question.model, question.deployment)
         self.gpu: GpuSpec = question.the_gpu
-        self.deployment: Deployment = question.deployment
+        self.lowered = lowered_length(self.model, self.gpu, question.deployment)
+        self.deployment: Deployment = _as_lowered(question.deployment, self.lowered)
 
     @property
     def engine(self) -> Rules:
@@ -210,3 +212,8 @@ class Deployed:
             return None
         name = "the model's maximum" if longest == min(limits) else "max_model_len"
         return f"{name} of {format_count(min(limits))}"
+
+
+def _as_lowered(deployment: Deployment, lowered: Lowered | None) -> Deployment:
+    """The deployment with the context that its engine settles on."""
+    return deployment if lowered is None else replace(deployment, max_model_len=lowered.tokens)

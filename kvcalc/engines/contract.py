@@ -36,6 +36,10 @@ class Rules(Protocol):
         """Whether it starts with a max_model_len above the model's own maximum, with a warning at most."""
 
     @property
+    def LOWERS_LENGTH(self) -> bool:
+        """Whether it takes a shorter context than the model's own where that has no room and none was asked for."""
+
+    @property
     def NEVER_EVICTS(self) -> bool:
         """Whether a request keeps room for its whole length from the start, since none is ever evicted."""
 
