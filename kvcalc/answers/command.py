@@ -36,11 +36,12 @@ def startable(asked: str, model: ModelSpec, deployment: Deployment) -> str:
 
 
 def unsaid(command: Command | None) -> tuple[Assumption, ...]:
-    """Settings that the command leaves out, for its engine has no flag for them."""
+    """Settings that the command leaves out, for its engine has no flag for them. What is in the file needs none."""
     if command is None:
         return ()
     flags = {name: flag_of(name) for name in command.unsaid}
-    left = unsaid_flags(command, flags)
+    in_file = {flag_of("quantization")} if rules(command.engine).WEIGHTS_AS_IN_FILE else set()
+    left = [flag for flag in unsaid_flags(command, flags) if flag not in in_file]
     if not left:
         return ()
     who = engine_name(command.engine, command.version)
