@@ -225,10 +225,10 @@ def with_file(model: ModelSpec, found: "tuple[Stored, str] | None") -> ModelSpec
 
     model, confirmed = settle(model, stored.rows, stored.bytes)
     kinds = ", ".join(f"{dtype} {count}" for dtype, count in sorted(stored.elements.items()))
-    note = "; ".join(part for part in (kinds, confirmed) if part)
+    headers = Source(what=f"{where} of {model.name}", note=kinds or None)
     return replace(
         model,
         weight_file_bytes=stored.bytes,
         file_parameters=stored.parameters,
-        sources=(*model.sources, Source(what=f"{where} of {model.name}", note=note or None)),
+        sources=(*model.sources, *([Source(what=confirmed)] if confirmed else []), headers),
     )

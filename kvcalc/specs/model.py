@@ -25,6 +25,15 @@ Category = Literal[
 Split = Literal["columns", "rows", "kv", "vocab", "whole"]
 
 
+def bias_split(split: Split) -> Split:
+    """How the bias of a matrix divides: after one whose inputs divide it is added once, whole.
+
+    >>> bias_split("columns"), bias_split("rows")
+    ('columns', 'whole')
+    """
+    return "whole" if split == "rows" else split
+
+
 class Tensor(Sized):
     """One weight tensor (or `copies` equal ones, as the experts of a layer)."""
 

@@ -18,7 +18,7 @@ from kvcalc.catalog.headers.gguf_layers import Facts, layer_of
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, Source, replace
 from kvcalc.specs.formats import PLAIN, WeightFormat
-from kvcalc.specs.model import Category, LayerGroup, ModelSpec, Split, Tensor
+from kvcalc.specs.model import Category, LayerGroup, ModelSpec, Split, Tensor, bias_split
 
 if TYPE_CHECKING:
     from kvcalc.catalog.hub.fetch import Repo
@@ -194,7 +194,7 @@ def tensors_of(entry: Entry, facts: Facts, layer: int) -> list[Tensor]:
         rest = entry.shape[0] - heads * dim
         parts: list[tuple[int, Split]] = [(heads * dim, "columns"), (rest, "kv")]
         return [Tensor(name=local, shape=(rows, *entry.shape[1:]), split=s, **common) for rows, s in parts]
-    after = "whole" if split == "rows" and not matrix else split
+    after = split if matrix else bias_split(split)
     return [Tensor(name=local, shape=entry.shape, split=after, **common)]
 
 

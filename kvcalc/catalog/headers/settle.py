@@ -45,7 +45,7 @@ def settle(model: ModelSpec, rows: Rows, stored_bytes: int) -> tuple[ModelSpec, 
     listed += [*changes, *(doubt for doubt in doubts if doubt not in model.doubts)]
     said = f"confirmed by the checkpoint's tensors: keys and values of {compared} layers" if compared else None
     if said and whole:
-        said += ", and the sum of all"
+        said += ", and the sum of all tensors"
     return replace(corrected, assumptions=tuple(listed), doubts=tuple(doubts)), said
 
 

@@ -43,8 +43,8 @@ def folder(place: Path, shapes: dict[str, list[int]], **more: Any) -> str:
 
 def test_what_agrees_is_confirmed(tmp_path: Path) -> None:
     model = load_model(folder(tmp_path, tensors()))
-    said = "confirmed by the checkpoint's tensors: keys and values of 4 layers, and the sum of all"
-    assert said in (model.sources[-1].note or "")
+    said = "confirmed by the checkpoint's tensors: keys and values of 4 layers, and the sum of all tensors"
+    assert model.sources[-2].what == said
     assert (model.doubts, model.warnings) == ((), ())
 
 

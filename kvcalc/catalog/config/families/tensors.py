@@ -1,6 +1,6 @@
 """Small builders of tensors, so that a family reads as a list of what it has."""
 
-from kvcalc.specs.model import Category, Split, Tensor
+from kvcalc.specs.model import Category, Split, Tensor, bias_split
 
 
 def linear(
@@ -23,8 +23,9 @@ def _pair(
 ) -> list[Tensor]:
     found = [Tensor(name=name, shape=(outputs, inputs), category=category, split=split, copies=copies, matmul=True)]
     if bias:
-        after: Split = "whole" if split == "rows" else split  # after a row-split matrix it is added once
-        found.append(Tensor(name=bias_name, shape=(outputs,), category=category, split=after, copies=copies))
+        found.append(
+            Tensor(name=bias_name, shape=(outputs,), category=category, split=bias_split(split), copies=copies)
+        )
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from kvcalc.catalog.config.expression import parse
 from kvcalc.catalog.config.scope import Scope
-from kvcalc.specs.model import Category, Split, Tensor
+from kvcalc.specs.model import Category, Split, Tensor, bias_split
 
 Tree = Mapping[str, "str | int | Tree"]
 MATRICES: dict[str, Split] = {"column": "columns", "row": "rows", "linear": "whole"}
@@ -51,5 +51,4 @@ def _tensors(name: str, leaf: ast.expr, scope: Scope, category: Category, copies
         name=f"{name}.weight", shape=shape, category=category, split=split, copies=copies, matmul=kind in MATRICES
     )
     if "bias" in said and scope.holds(said["bias"]):
-        after: Split = "columns" if split == "columns" else "whole"
-        yield Tensor(name=f"{name}.bias", shape=shape[:1], category=category, split=after, copies=copies)
+        yield Tensor(name=f"{name}.bias", shape=shape[:1], category=category, split=bias_split(split), copies=copies)
