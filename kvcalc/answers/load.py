@@ -118,6 +118,15 @@ def running_at_once(deployed: Deployed, input_len: int, output_len: int) -> int 
     return min(limits, default=None)
 
 
+def longest_point(deployed: Deployed, point: OperatingPoint) -> tuple[OperatingPoint, tuple[Assumption, ...]]:
+    """Where not one sequence of the context fits: one of the longest that does, as a listed assumption."""
+    longest = deployed.longest() if point.batch is None and deployed.question.workload.context is None else None
+    if not longest:
+        return point, ()
+    why = f"one sequence of {format_count(point.context)} has no room: the step is of one at the longest that fits"
+    return point._replace(batch=1, mean_context=longest), (Assumption(name="context", value=longest, why=why),)
+
+
 def at_least_one(point: OperatingPoint) -> tuple[OperatingPoint, tuple[Assumption, ...]]:
     """A point to answer at even where nothing fits: one sequence then, as a listed assumption."""
     if point.batch is not None:

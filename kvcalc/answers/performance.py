@@ -48,12 +48,19 @@ class Performance:
     Args:
         deployed: a question put on its GPUs.
         batch: sequences of the step, in place of those of the operating point.
+        point: the operating point, where it is not the question's own.
         concurrency: clients of a replica, in place of those that were asked for.
     """
 
-    def __init__(self, deployed: Deployed, batch: int | None = None, concurrency: int | None = None) -> None:
+    def __init__(
+        self,
+        deployed: Deployed,
+        batch: int | None = None,
+        concurrency: int | None = None,
+        point: OperatingPoint | None = None,
+    ) -> None:
         self.deployed = deployed
-        point = operating_point(deployed)
+        point = operating_point(deployed) if point is None else point
         self.point: OperatingPoint = point if batch is None else point._replace(batch=batch)
         self._concurrency = concurrency
 

@@ -4,7 +4,7 @@ from kvcalc.answers.advice import advice
 from kvcalc.answers.assumptions import assumptions_of, price_warnings
 from kvcalc.answers.command import command_for, unsaid
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.load import require_within
+from kvcalc.answers.load import longest_point, operating_point, require_within
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question
@@ -43,11 +43,12 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         KvcalcError: the model does not divide by the layout, or the engine has no rule for it.
     """
     deployed = Deployed(question)
-    speed = Performance(deployed)
-    point = speed.point
+    asked = operating_point(deployed)
     if strict:
-        require_within(deployed, point)
-    found = verdict(deployed, point)
+        require_within(deployed, asked)
+    found = verdict(deployed, asked)
+    point, shorter = longest_point(deployed, asked)
+    speed = Performance(deployed, point=point)
     command = command_for(question)
     result = SizeResult(
         model=deployed.model.name,
@@ -83,8 +84,8 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         serving=speed.serving,
         by_context=_by_context(deployed),
         ideal=_ideal(deployed, point.context),
-        paging=paging_of(deployed, point) if with_advice else None,
-        advice=advice(speed) if with_advice else (),
+        paging=paging_of(deployed, asked) if with_advice else None,
+        advice=advice(Performance(deployed)) if with_advice else (),
         command=None if command is None else command.line,
     )
     return SizeReport(
@@ -96,6 +97,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
                 *question.assumptions,
                 *assumptions_of(deployed),
                 *speed.assumptions,
+                *shorter,
                 *unsaid(command),
                 *unused(question, _figures),
             )

@@ -112,6 +112,8 @@ def _step(result: SizeResult, replicas: int) -> Facts:
             )
         )
     title = f"One decode step of {format_things(result.batch or 0, 'sequence')} at {format_count(result.mean_context)}"
+    if result.max_batch == 0 and result.mean_context < result.context:
+        return Facts(title=f"{title}, the longest that fits", rows=tuple(rows))
     if result.mean_context != result.context:
         title += f", the mean up to {format_count(result.context)}"
     if replicas > 1:
