@@ -1,5 +1,6 @@
 """Independent runs on all cores, or on a cluster; the results are those of one process, to the bit."""
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -68,7 +69,7 @@ def _on_ray(function: Callable[[Item], Found], items: Sequence[Item], address: s
     options: dict[str, Any] = {} if address == "local" else {"address": address}
     try:
         if not ray.is_initialized():
-            ray.init(logging_level="error", log_to_driver=False, **options)
+            ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
         with Pool(ray_address=None if address == "local" else address) as pool:
             return list(pool.map(function, items))
     except ConnectionError as error:
