@@ -23,6 +23,7 @@ GROUPS = {
     "Where": shared.GPU,
     "Layout": shared.LAYOUT,
     "Engine": shared.ENGINE,
+    "llama.cpp": shared.LLAMACPP,
     "Numbers": shared.NUMBERS,
     "Memory": shared.MEMORY,
     "Cost": shared.COST,

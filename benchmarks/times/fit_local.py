@@ -107,6 +107,11 @@ EARLY = DeviceClass(
 )
 ADA = DeviceClass("ada", ("8.9",), own=(("flops_share", 1.15, 0.15),))  # clocks above the data sheet's boost
 UNIFIED = DeviceClass("unified", unified_memory=True, own=(("bandwidth_share", 1.0, 0.08), ("flops_share", 0.7, 0.2)))
+INT8_USUAL = (
+    ("launch_s", 1.5e-6, 0.4), ("bandwidth_share.legacy", 0.85, 0.05), ("bandwidth_share.k", 0.81, 0.05),
+    ("bandwidth_share.mx", 0.82, 0.08), ("bandwidth_share.plain", 0.85, 0.08),
+)  # fmt: skip
+CLASSES = (A100, HOPPER, EARLY, ADA, UNIFIED)
 FAMILIES = (
     Family(
         "cuda-2023", "cuda", "2023-09", "2024-06", usual=(
@@ -116,12 +121,9 @@ FAMILIES = (
             ("flops_share.legacy", 0.22, 0.3), ("flops_share.plain", 0.75, 0.4),
         ), classes=(A100_FP16, HOPPER_FP16),
     ),
-    Family(
-        "cuda", "cuda", "2024-06", usual=(
-            ("launch_s", 1.5e-6, 0.4), ("bandwidth_share.legacy", 0.85, 0.05), ("bandwidth_share.k", 0.81, 0.05),
-            ("bandwidth_share.mx", 0.82, 0.08), ("bandwidth_share.plain", 0.85, 0.08),
-        ), classes=(A100, HOPPER, EARLY, ADA, UNIFIED),
-    ),
+    Family("cuda-2024", "cuda", "2024-06", "2025-11", usual=INT8_USUAL, classes=CLASSES),
+    # Routing and its softmax are one kernel since (ggml-org/llama.cpp pull requests 16715 and 16991).
+    Family("cuda", "cuda", "2025-11", usual=(*INT8_USUAL, ("experts_s", 1e-5, 0.6)), classes=CLASSES),
     Family("hip-2023", "hip", "2023-09", "2025-11", prompt_noise=0.4, usual=(
         ("flops_share.legacy", 0.45, 0.5), ("flops_share.k", 0.4, 0.5), ("attention_flops_share", 0.1, 0.8),
         ("cache_share_no_flash", 0.12, 0.4), ("launch_s", 4e-6, 0.6),

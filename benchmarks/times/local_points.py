@@ -138,7 +138,7 @@ def deployment_of(row: Row) -> Deployment:
 
 
 CASE_TYPES = {"q4_k_m": "Q4_K_M", "f16": "F16", "q4_0": "Q4_0", "mxfp4": "MXFP4_MOE"}
-SCOREBOARD = "2025-10"  # of "2025-26 scoreboard"
+SCOREBOARD = "2025-12"  # of "2025-26 scoreboard"
 USUAL_CONTEXT = 128  # where a case states none
 
 

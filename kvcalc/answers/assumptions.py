@@ -41,6 +41,10 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
         each = deployed.replica.machine.profile.eager_layer_s
         why = "without graphs the host launches kernel by kernel: seconds of a layer at least, from one report"
         found.append(Assumption(name="eager launches", value=each, why=why))
+    machine = deployed.replica.machine
+    if machine.offloads:
+        why = "bytes/s of the host's memory, where the rest of the model is; --host-memory-bandwidth says another"
+        found.append(Assumption(name="host memory bandwidth", value=machine.host_bandwidth, why=why))
     if deployed.gpu.calibration is not None:
         from kvcalc.answers.calibrate.both import calibration_assumptions
 

@@ -51,8 +51,8 @@ def ask(model: str, flags: dict[str, Any], engine: str = USUAL_ENGINE, load: Loa
     gpu_name = left.pop("gpu", None)
     workload = checked(Workload, {name: left.pop(name) for name in field_names(Workload) if name in left})
     deployment = checked(Deployment, {"engine": engine, **left})
-    check_local(deployment)
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
+    check_local(deployment, gpu)
     found = without_doubts(load(model)) if strict else load(model)
     spec = stored_as(found, deployment)
     deployment = settled(spec, gpu, deployment)
@@ -70,8 +70,12 @@ LOCAL = {
 }  # fmt: skip
 
 
-def check_local(deployment: Deployment) -> None:
+def check_local(deployment: Deployment, gpu: GpuSpec | None) -> None:
     """Raise KvcalcError where a setting of llama.cpp is given to another engine, or to no purpose."""
+    if gpu is not None and gpu.split_over > 1 and deployment.engine not in ("llamacpp", "ideal"):
+        raise KvcalcError(
+            f"{deployment.engine} does not split a model over unequal cards ({gpu.name})", hint="add --engine llamacpp"
+        )
     usual = Deployment()
     given = [flag for field, flag in LOCAL.items() if getattr(deployment, field) != getattr(usual, field)]
     if given and not rules(deployment.engine).OFFLOADS:

@@ -13,6 +13,7 @@ from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.catalog.spellings import Meaning, is_near
 from kvcalc.catalog.spellings import gpu_names as gpu_names
+from kvcalc.catalog.split import is_split, split_of
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names, replace
 from kvcalc.specs.build import build
@@ -35,7 +36,7 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     `rtx_5090` and `NVIDIA GeForce RTX 5090` are one. A memory size and a count of cores may follow and must then be
     those of a board: `RTX 4090 24GB`, `M3 Max 64GB`. The bare name of a product with several boards (`H100`, `M3 Max`)
     gives the usual one, with an assumption in the spec. A cloud's machine (`p5.48xlarge`) gives its accelerator with
-    the machine's node and network.
+    the machine's node and network. Unequal cards of one host (`rtx3090+rtx3060`) are one device, for llama.cpp.
 
     Raises:
         KvcalcError: unknown or ambiguous name; unreadable or malformed file, with the field.
@@ -45,6 +46,8 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     """
     if _is_path(name_or_path):
         return gpu_from_toml(Path(name_or_path))
+    if is_split(name_or_path):
+        return split_of(name_or_path, load_gpu)
     meant = _meant(name_or_path)
     if isinstance(meant, GpuSpec):
         return meant
@@ -61,7 +64,7 @@ def other_boards(name_or_path: str) -> tuple[GpuSpec, ...]:
     Raises:
         KvcalcError: unknown or ambiguous name.
     """
-    meant = None if _is_path(name_or_path) else _meant(name_or_path)
+    meant = None if _is_path(name_or_path) or is_split(name_or_path) else _meant(name_or_path)
     return tuple(map(_named, meant.others)) if isinstance(meant, Meaning) else ()
 
 

@@ -65,6 +65,7 @@ class GpuSpec(Frozen):
     ]  # by element type, with 32-bit accumulation: {"bf16": 989e12}
     links: tuple[Link, ...] = ()
     gpus_per_node: Positive = 1
+    split_over: Positive = 1  # cards of one host that are taken as one: llama.cpp splits the layers over them
     unified_memory: bool = False  # shares the host's memory: what else runs there is unknown
     l2_bytes: Positive | None = None
     sm_count: Positive | None = None  # streaming multiprocessors; AMD compute units, Intel Xe cores, Apple GPU cores

@@ -38,6 +38,9 @@ class Replica:
         if self.host is not None:
             return placed_operators(self.model, self.layout, step, self.cache_dtype, self.host)
         found = step_operators(self.model, self.layout, step, self.cache_dtype)
+        hops = self.machine.gpu.split_over - 1
+        if hops:
+            found = (*found, Operator("to the next card", "send", hops, rows=step.rows, ranks=2))
         if not self.offload_bytes:
             return found
         return (*found, Operator("offloaded weights", "host", 1, link_bytes=float(self.offload_bytes), ranks=2))

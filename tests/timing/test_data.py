@@ -14,11 +14,12 @@ from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
+from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import AttentionKernel, GemmKernel, Kernels
 from kvcalc.timing import engine_profiles as profile_file
 from kvcalc.timing.engine_profiles import profile_for
-from kvcalc.timing.machine import Machine, maker_of, with_profile
+from kvcalc.timing.machine import Machine, machine_of, maker_of, with_profile
 from kvcalc.timing.operators.times import operator_time
 from kvcalc.timing.ranges import FILE, Spread, Timed, knowledge, range_around, spread, spreads
 
@@ -132,5 +133,9 @@ def test_every_range_and_profile_is_reached_by_some_deployment() -> None:
                 machine = with_profile(spec, profile)
                 for routed, timed in product((False, True), TIMED):
                     reached.add(range_around(machine, routed, timed).kind)
+    local = [Deployment(engine="llamacpp", n_gpu_layers=layers) for layers in (None, 1)]
+    own = [*product(("rtx3090", "mi300x", "apple-m2-ultra", "arc-b580"), local)]
+    for name, deployment in (*own, ("rtx3090", replace(local[0], backend="vulkan"))):
+        reached |= {range_around(machine_of(load_gpu(name), deployment), False, timed).kind for timed in TIMED}
     assert {one.name for one in profile_file.profiles()} - chosen == {"serving"}  # what the others are like
     assert set(spreads()) == reached
