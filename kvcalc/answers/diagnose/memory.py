@@ -19,7 +19,7 @@ def memory_lines(started: Started) -> tuple[MemoryLine, ...]:
     rows = [
         ("the card", facts.total_bytes, _exact(budget.total) if budget else None, ""),
         ("requested", facts.requested_bytes, _exact(budget.requested) if budget and asks else None, ""),
-        ("weights", facts.weights_bytes, _weights(facts, weights), ""),
+        ("weights", facts.weights_bytes, _weights(facts, weights, budget), ""),
         ("outside PyTorch", facts.non_torch_bytes, budget.non_torch if budget else None, ""),
         ("activation peak", facts.activation_bytes, peak, _phase(budget)),
         ("CUDA graphs", facts.graphs_bytes, _graphs(budget), _graphs_note(budget)),
@@ -43,10 +43,12 @@ def memory_lines(started: Started) -> tuple[MemoryLine, ...]:
     return tuple(lines)
 
 
-def _weights(facts: LogFacts, weights: int | None) -> ByteRange | None:
-    """SGLang's "mem usage" has in it what loading left allocated beside the weights."""
+def _weights(facts: LogFacts, weights: int | None, budget: MemoryBudget | None) -> ByteRange | None:
+    """With what loading left allocated beside them: SGLang's "mem usage", vLLM's workspaces of sparse attention."""
     if weights is None:
         return None
+    if budget is not None and budget.workspace.high:
+        return ByteRange(low=weights, value=weights + budget.workspace.value, high=weights + budget.workspace.high)
     left = rules(facts.engine).LEFT_BY_LOADING_BYTES if facts.engine else 0
     if left:
         return ByteRange(low=int(0.99 * weights), value=weights, high=weights + left)

@@ -159,8 +159,6 @@ def _memory(deployed: Deployed) -> tuple[MemoryTerm, ...]:
     ]
     if budget.lora.high:
         terms.append(_ranged("LoRA adapters", budget.lora, ""))
-    if budget.drafts.high:
-        terms.append(_ranged("draft", budget.drafts, "weights"))
     if budget.given_overhead is not None:
         return (*terms, _ranged("overhead", budget.given_overhead, "given"))
     if budget.reserve.high:

@@ -53,7 +53,7 @@ class Activation(Frozen):
 class MemoryBudget(Frozen):
     """One GPU's memory, the fullest rank's. Everything in bytes.
 
-    requested = weights + drafts + lora + workspace + non_torch + activation + charged graphs + reserve + pool. `pool`
+    requested = weights + lora + workspace + non_torch + activation + charged graphs + reserve + pool. `pool`
     is None where the evidence ends, and `reason` says why.
     """
 
@@ -64,7 +64,6 @@ class MemoryBudget(Frozen):
     weights: int  # on the GPU, offloaded ones left out
     lora: ByteRange = NOTHING  # adapter slots that are allocated with the weights
     workspace: ByteRange = NOTHING  # reserved for attention and kept: a log counts it among the weights or the peak
-    drafts: ByteRange = NOTHING  # weights of a draft model
     non_torch: ByteRange = NOTHING  # communicators, workspaces, growth of the context
     activation: Activation | None = None  # None: the engine makes no profile run
     graphs: ByteRange = NOTHING  # CUDA graphs
@@ -87,7 +86,7 @@ class MemoryBudget(Frozen):
             return self.given_overhead
         peak = self.activation.peak if self.activation else NOTHING
         charged = self.graphs if self.graphs_charged else NOTHING
-        kept = self.lora.plus(self.drafts).plus(self.workspace).plus(self.reserve)
+        kept = self.lora.plus(self.workspace).plus(self.reserve)
         return self.non_torch.plus(peak).plus(charged).plus(kept)
 
     @property
