@@ -25,6 +25,7 @@ class Arrivals:
             for i in range(len(requests)):
                 if requests.after[i] >= 0:
                     self._followers.setdefault(requests.after[i], []).append(i)
+        self.listens = requests.clients is not None or bool(self._followers)  # to answers
         self._timed, self._count = requests.clients is None, len(self._order)
         self._look_ahead()
         if requests.clients is not None:

@@ -64,7 +64,7 @@ class Clock:
     def _pass(self, steps: int, start: float, until_s: float) -> None:
         cost, growth, _ = self.scheduler.line
         if steps > 1:
-            steps = self._bounded(steps, start, until_s)
+            steps = self._bounded(steps, start, until_s, cost, growth)
         if steps > 1:
             less = steps - 1
             self.before_s = start + less * cost + growth * (less * (less - 1) / 2)
@@ -74,18 +74,19 @@ class Clock:
             end = start + cost
         self.end_s = end
         self.observer.passed(self.scheduler, steps, start, end)
-        for request in self.scheduler.passed(self.step, steps, end):
-            self.arrivals.answered(request, end)
+        finished = self.scheduler.passed(self.step, steps, end)
+        if self.arrivals.listens:
+            for request in finished:
+                self.arrivals.answered(request, end)
         self.step += steps
 
-    def _bounded(self, steps: int, start: float, until_s: float) -> int:
+    def _bounded(self, steps: int, start: float, until_s: float, cost: float, growth: float) -> int:
         """Equal steps until one sees an arrival, or is planned after a time that was set."""
         if not self.jumps:
             return 1
         bound = min(self.arrivals.next_s, until_s) if self.scheduler.open else until_s
         if bound == NEVER:
             return steps
-        cost, growth, _ = self.scheduler.line
         if start + (steps - 1) * (cost + growth * (steps / 2)) < bound:
             return steps  # all end before it
         seen = self._steps_before(bound, start, cost, growth)

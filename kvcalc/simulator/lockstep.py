@@ -68,6 +68,7 @@ class Group:
     """Replicas whose steps begin and end together."""
 
     prompts_first = False
+    reserves = False
     paused_s = 0.0
 
     def __init__(self, replicas: Sequence[Scheduler], router: Router) -> None:
@@ -99,9 +100,9 @@ class Group:
     def completed(self) -> list[int]:
         return [request for one in self.replicas for request in one.completed]
 
-    def promised(self) -> int | None:
+    def promised(self) -> int:
         """Blocks come on demand."""
-        return None
+        return 0
 
     def known_tokens(self, request: int) -> int:
         """As any of the replicas knows it."""

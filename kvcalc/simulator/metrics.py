@@ -28,7 +28,7 @@ COLUMNS = (
     *("start_s", "seconds", "steps", "count", "cached", "held", "running", "waiting"),
     *("chunks", "reached", "tokens", "completed", "promised", "paused_s"),
 )
-KEPT_ROWS = 1 << 15  # events that are looked at together
+KEPT_NUMBERS = len(COLUMNS) << 15  # of events that are looked at together
 
 
 @dataclass
@@ -55,8 +55,7 @@ class Use:
     crowded_promised_s: float = 0.0
     gaps: dict[int, int] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
-    block_size: int = 1
-    prompts_first: bool = False
+    _scheduler: "Scheduler | None" = None
     _rows: "array[float]" = field(default_factory=lambda: array("d"))
     _every: int = 1  # of the events, one is a sample
     _seen: int = 0
@@ -65,25 +64,26 @@ class Use:
     def passed(self, scheduler: Scheduler, steps: int, start_s: float, end_s: float) -> None:
         """So many equal steps ran."""
         pool, decoding, chunks = scheduler.pool, scheduler.decoding, scheduler.chunks
-        held, reached, tokens, completed = pool.blocks - pool.free, 0, 0, 0
+        held, reached, tokens, completed, promised = pool.blocks - pool.free, 0, 0, 0, -1
         if chunks:
             for start, count in chunks:
                 reached += start + count
                 tokens += count
             completed = len(scheduler.completed)
-        promised = scheduler.promised()
-        if self.counts_newest and promised is None:
+        if scheduler.reserves:
+            promised = scheduler.promised()
+        elif self.counts_newest:
             self._counted += 1
             held += decoding.needed(self._counted)
             held += sum(scheduler.known_tokens(one) % pool.block_size == 0 for one in scheduler.completed)
-        self._rows.extend((
+        rows = self._rows
+        rows.extend((
             start_s, end_s - start_s, steps, decoding.count, decoding.cached, held, scheduler.running,
-            len(scheduler.waiting), len(chunks), reached, tokens, completed, -1 if promised is None else promised,
-            scheduler.paused_s,
+            len(scheduler.waiting), len(chunks), reached, tokens, completed, promised, scheduler.paused_s,
         ))  # fmt: skip
-        if len(self._rows) >= KEPT_ROWS * len(COLUMNS):
+        if len(rows) >= KEPT_NUMBERS:
             self._sum_up()
-        self.block_size, self.prompts_first = pool.block_size, scheduler.prompts_first
+        self._scheduler = scheduler
 
     def finish(self) -> None:
         """After the last event."""
@@ -92,16 +92,17 @@ class Use:
     def _sum_up(self) -> None:
         import numpy as np
 
-        if not self._rows:
+        if not self._rows or self._scheduler is None:
             return
+        size, prompts_first = self._scheduler.pool.block_size, self._scheduler.prompts_first
         table = np.frombuffer(self._rows).reshape(-1, len(COLUMNS))
         row = dict(zip(COLUMNS, table.T, strict=True))
         seconds, steps, count, waits = row["seconds"], row["steps"], row["count"], row["waiting"] > 0
-        held = row["held"] + count * (steps - 1) / (2 * self.block_size)  # what a jump takes on its way
+        held = row["held"] + count * (steps - 1) / (2 * size)  # what a jump takes on its way
         # tokens of the running requests, the ones that these steps give among them
         filled = row["cached"] + count * (2 + (steps - 1) / 2) + row["reached"] + row["completed"]
         promised = np.where(row["promised"] < 0, filled, row["promised"])
-        decodes = count * steps * ((row["chunks"] == 0) | (not self.prompts_first))
+        decodes = count * steps * ((row["chunks"] == 0) | (not prompts_first))
         self.busy_s += float(seconds.sum())
         self.slots_s += float(((count + row["chunks"]) * seconds).sum())
         self.held_s += float((held * seconds).sum())
@@ -113,7 +114,7 @@ class Use:
         self.queued_at_end |= bool((early & (row["start_s"] + seconds >= self.last_arrival_s)).any())
         self.crowded_s += float(seconds[waits].sum())
         self.crowded_filled_s += float((filled * seconds)[waits].sum())
-        self.crowded_held_s += float((held * seconds)[waits].sum()) * self.block_size
+        self.crowded_held_s += float((held * seconds)[waits].sum()) * size
         self.crowded_promised_s += float((promised * seconds)[waits].sum())
         self._count_gaps(seconds / steps, decodes, row)
         self._sample(row)

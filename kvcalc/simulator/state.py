@@ -80,6 +80,7 @@ class Blocks(Protocol):
 class Scheduler(Protocol):
     """A policy. `plan` says what the next step does, `passed` that it ran; `settle` gives back what ended."""
 
+    reserves: bool  # room for whole requests, `promised` says how much
     prompts_first: bool  # a step is of prompts or of decode
     paused_s: float  # that sequences which decode have waited for prompts
     line: Line  # of the planned step
@@ -112,8 +113,8 @@ class Scheduler(Protocol):
         """Prompts that it completes."""
         ...
 
-    def promised(self) -> int | None:
-        """Tokens that the running requests will have, where room for them is kept; None: blocks come on demand."""
+    def promised(self) -> int:
+        """Tokens that the running requests will have, where room for them is kept."""
         ...
 
     def known_tokens(self, request: int) -> int:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 Line = tuple[float, float, int]
 Chunk = tuple[int, int]  # tokens of one prompt cached before a step, and computed in it
 ENDLESS = 1 << 60
+ENDLESS_WINDOW = float("inf")
 
 
 class Reach(NamedTuple):
@@ -53,7 +54,10 @@ class PromptTable:
         for start, count in chunks:
             tokens += count
             for window, pair_s, start_s in self.reaches:
-                attention += pair_s * pairs(start, count, window) + start_s * min(start, window)
+                if window == ENDLESS_WINDOW:
+                    attention += pair_s * count * (start + count / 2) + start_s * start
+                else:
+                    attention += pair_s * pairs(start, count, window) + start_s * min(start, window)
         heads, rows = self.heads, self.rows
         head = heads[heads_before + len(chunks)] - heads[heads_before]
         return self.once_s + rows[rows_before + tokens] - rows[rows_before] + head + attention

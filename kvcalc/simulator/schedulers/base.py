@@ -17,6 +17,7 @@ class Running:
     """Requests from the queue to their last token; a policy adds `plan`."""
 
     prompts_first = False
+    reserves = False
 
     def __init__(
         self, settings: Settings, requests: Requests, times: StepTimes, pool: Pool | PrefixPool, seen: Times
@@ -124,9 +125,9 @@ class Running:
         """The next step; how many equal ones there are."""
         raise NotImplementedError
 
-    def promised(self) -> int | None:
-        """Tokens that the running requests will have, where room for them is kept; None: blocks come on demand."""
-        return None
+    def promised(self) -> int:
+        """Tokens that the running requests will have, where room for them is kept."""
+        return 0
 
     # Prompts
 

@@ -14,6 +14,8 @@ from kvcalc.simulator.step_times import StepTimes
 class ReservingScheduler(Running):
     """First come, first served: a request starts when a slot and a region of its reserved length are free."""
 
+    reserves = True
+
     def __init__(self, settings: Settings, requests: Requests, times: StepTimes, seen: Times,
                  reservation: Reservation, longest: int) -> None:  # fmt: skip
         super().__init__(settings, requests, times, pool_of(settings), seen)
@@ -33,7 +35,7 @@ class ReservingScheduler(Running):
         self._count()
         self.blocked = False
 
-    def promised(self) -> int | None:
+    def promised(self) -> int:
         return self.final
 
     def _count(self) -> None:
