@@ -54,6 +54,7 @@ SCHEDULER = (
     _flag("Scheduler", "prefill_schedule_interval", "--prefill-schedule-interval", "N", "Prompts in every N-th step."),
     _flag("Scheduler", "routing", "--routing", "NAME", "least-loaded (default), round-robin or prefix-aware."),
     _flag("Scheduler", "preemption_mode", "--preemption-mode", "NAME", "recompute (default), or swap to --swap-space."),
+    _flag("Scheduler", "kv_offload_bytes", "--kv-offload-gb", "GIB", "Host memory for cached blocks, GiB per GPU."),
     _flag("Scheduler", "prefill_replicas", "--prefill-replicas", "N", "Replicas that compute prompts for the others."),
     _flag("Scheduler", "network_bandwidth", "--network-bandwidth", "SIZE", "Between them, per second: 50GB."),
     _flag("Scheduler", "calibrate_from", "--calibrate-from", "FILE", "Measured requests: one factor for all steps."),

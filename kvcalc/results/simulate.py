@@ -48,6 +48,15 @@ class Waste(Frozen):
     external: float  # free, but of no use to who waits
 
 
+class Offload(Frozen):
+    """The prefix cache with the host's memory behind it: what it would hit, and what the link takes to bring it."""
+
+    blocks: int  # that the host holds
+    prefix_hit_rate: float | None
+    loaded_tokens_per_request: float  # found on the host only
+    load_s_per_request: float  # over the link, not hidden behind anything
+
+
 class SharedBlocks(Frozen):
     """Several sequences of one prompt of the mean length: blocks, block tables shared and copied when written."""
 
@@ -133,6 +142,7 @@ class SimulateResult(Frozen):
     recomputed_tokens: Value
     prefix_hit_rate: Value
     endless_hit_rate: float | None  # what a cache without an end would hit; None: prompts are not told apart
+    offload: Offload | None
     steps: int
     load: Value
     capacity_requests_per_s: Value

@@ -84,7 +84,9 @@ class Clock:
         """Equal steps until one sees an arrival, or is planned after a time that was set."""
         if not self.jumps:
             return 1
-        bound = min(self.arrivals.next_s, until_s) if self.scheduler.open else until_s
+        # who looks seldom must not pass a look by: what it sees may start between two of them
+        looks = self.scheduler.open or self.recv_interval > 1
+        bound = min(self.arrivals.next_s, until_s) if looks else until_s
         if bound == NEVER:
             return steps
         if start + (steps - 1) * (cost + growth * (steps / 2)) < bound:

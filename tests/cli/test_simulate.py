@@ -207,3 +207,17 @@ def test_samples_share_their_prompt(cli: Cli) -> None:
     assert (sharing["blocks_unshared"], sharing["blocks_shared"], sharing["blocks_after_first_tokens"]) == (21, 7, 9)
     assert found["requests"] == 12
     assert found["prefix_hit_rate"] > 0
+
+
+def test_the_host_holds_what_the_gpu_cannot(cli: Cli) -> None:
+    """A hundred system prompts of 2,000 tokens in a cache for ten: with the host's memory all are found again."""
+    line = "simulate llama-3-8b --gpu h100-sxm --isl 100 --osl 5 --request-rate 5 --requests 600"
+    shared = "--shared-prefix 2k --prefix-groups 100 --num-gpu-blocks-override 1300"
+    found = answer(cli, f"{line} {shared} --kv-offload-gb 64")
+    endless = found["endless_hit_rate"]
+    assert endless == pytest.approx(500 * 2000 / (600 * 2100), rel=0.02)  # all but each prompt's first time
+    assert found["offload"]["prefix_hit_rate"] == pytest.approx(endless, rel=0.01)
+    assert found["prefix_hit_rate"]["value"] < 0.3 * endless
+    # 128 KiB a token cannot come faster than PCIe 5 carries them: 63 GB/s
+    loaded = found["offload"]["loaded_tokens_per_request"]
+    assert found["offload"]["load_s_per_request"] > loaded * 131_072 / 63e9

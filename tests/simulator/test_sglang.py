@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kvcalc.simulator.arrivals import Arrivals
@@ -30,6 +30,7 @@ def run(options, requests, times, jumps=True):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**40), st.sampled_from([1, 1, 3]))
+@example(644484, 3)  # an arrival that is seen while all slots are taken
 def test_jumps_change_nothing(seed, interval):
     import dataclasses
 

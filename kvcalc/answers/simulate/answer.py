@@ -10,6 +10,7 @@ from kvcalc.answers.load import operating_point
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.figures import Latencies, gaps, meets, percentile, percentiles, ranged, spread
 from kvcalc.answers.simulate.machine import Simulated, simulated
+from kvcalc.answers.simulate.offload import offload_of
 from kvcalc.answers.simulate.rate import Targets, at_rate, rates
 from kvcalc.answers.simulate.runs import capacity, run
 from kvcalc.answers.simulate.settings import SimulateSettings
@@ -137,6 +138,7 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
         recomputed_tokens=spread(runs, lambda one: one.outcome.counts.recomputed),
         prefix_hit_rate=spread(runs, _hit_rate) if replica.settings.prefix_caching else None,
         endless_hit_rate=endless_hit_rate(requests),
+        offload=offload_of(deployed, settings, replica, runs[0]),
         steps=plain.counts.steps,
         load=ranged(loads),
         capacity_requests_per_s=ranged([None if rate is None or load is None else rate / load for load in loads]),

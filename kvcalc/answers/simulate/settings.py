@@ -8,7 +8,7 @@ from kvcalc.simulator.routing import Routing
 from kvcalc.simulator.traffic import Length
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.constraints import FromText, Within
-from kvcalc.specs.deployment import count, number, size, tokens
+from kvcalc.specs.deployment import count, gib, number, size, tokens
 from kvcalc.units import parse_seconds, parse_tokens
 
 MOST_REQUESTS = 10_000_000
@@ -51,6 +51,7 @@ class SimulateSettings(Frozen):
     num_gpu_blocks: Annotated[int | None, Within(ge=1, le=10**9), count("--num-gpu-blocks-override")] = None
     watermark: Annotated[float, Within(ge=0, le=0.99), number("--watermark")] = 0.0
     prefill_schedule_interval: Annotated[int, Within(ge=1, le=1000), count("--prefill-schedule-interval")] = 1
+    kv_offload_bytes: Annotated[int, Within(ge=0, le=10**15), gib("--kv-offload-gb")] = 0
     prefill_replicas: Annotated[int, Within(ge=0, le=4096), count("--prefill-replicas")] = 0
     routing: Routing = "least-loaded"
     preemption_mode: Literal["recompute", "swap"] = "recompute"

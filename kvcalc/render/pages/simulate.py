@@ -156,6 +156,11 @@ def _use(result: SimulateResult) -> Facts:
         rows.append(("cache, full", f"{waste.tokens:.1%}", "tokens; " + ", ".join(f"{s:.1%} {n}" for s, n in kinds)))
     if result.prefix_hit_rate is not None:
         rows.append(("prefix hits", _share(result.prefix_hit_rate), hits))
+    if result.offload is not None:
+        more = result.offload
+        took = format_seconds(more.load_s_per_request)
+        loads = f"with the host's memory; {more.loaded_tokens_per_request:,.0f} tokens a request come in {took}"
+        rows.append(("prefix hits", _share(more.prefix_hit_rate), loads))
     return Facts(title="In use", rows=tuple(rows))
 
 
@@ -165,7 +170,11 @@ def _timeline(result: SimulateResult) -> tuple[Block, ...]:
     times = tuple(moment.time_s for moment in result.timeline)
     running = Series("running", times, tuple(float(moment.running) for moment in result.timeline))
     waiting = Series("waiting", times, tuple(float(moment.waiting) for moment in result.timeline))
-    return (Plot((running, waiting), "seconds", "requests", "Requests over time"),)
+    blocks = Series("blocks", times, tuple(float(moment.blocks) for moment in result.timeline))
+    return (
+        Plot((running, waiting), "seconds", "requests", "Requests over time"),
+        Plot((blocks,), "seconds", f"blocks, of {format_count(result.num_blocks)}", "The pool over time"),
+    )
 
 
 def _best(value: Value) -> float | None:
