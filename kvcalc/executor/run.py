@@ -1,6 +1,5 @@
 """`kvcalc run`: calibrate if need be, check that the step is right, then measure and compare it point by point."""
 
-import gc
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,30 +14,27 @@ from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.calibrate import Progress, calibrate, completed, rate_of, silent
 from kvcalc.executor.checkpoint import load_weights
 from kvcalc.executor.device import Device, torch_dtype
-from kvcalc.executor.faults import is_memory
 from kvcalc.executor.generate import generate
+from kvcalc.executor.grid import ROOM, Grid, Rig, measure_grid
 from kvcalc.executor.loop import Decoder
 from kvcalc.executor.microbench import Reading, read_bytes
 from kvcalc.executor.microbench_layer import Heads
 from kvcalc.executor.model import sampler
 from kvcalc.executor.numerics import Numerics
 from kvcalc.executor.pages import pages_held
-from kvcalc.executor.points import Predictor, compare, contexts_of, decoder_for, measure_point, memory_of
+from kvcalc.executor.points import Predictor
 from kvcalc.executor.quiet import PATIENCE_S, Patience, moved
 from kvcalc.executor.shape import Shape, shape_of
 from kvcalc.executor.store import load_fresh, save
 from kvcalc.executor.timing import Bench
 from kvcalc.executor.verify import verify
 from kvcalc.executor.weights import Weights, random_weights
-from kvcalc.results.base import Figure
 from kvcalc.results.calibrate import CalibrateResult
 from kvcalc.results.run import Accuracy, Generated, Memory, RunPoint, RunReport, RunResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 from kvcalc.units import format_bytes
-
-ROOM = 0.95  # of the free memory
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,8 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         stages = attention_at(calibration, *heads.shape).stages
         correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics, stages)
         generated = _generate(weights, numerics, stages, asked) if asked.prompts else ()
-        found = _points(Rig(bench, weights, numerics, stages, at, beside), asked)
+        grid = Grid(asked.batches, asked.contexts, asked.page_size, asked.ragged, asked.patience_s, asked.progress)
+        found = measure_grid(Rig(bench, weights, numerics, stages, at, beside), grid)
     result = RunResult(
         model=model.name,
         device=asked.device.name,
@@ -186,75 +183,6 @@ def _generate(weights: Weights, numerics: Numerics, stages: int | None, asked: A
     return tuple(
         Generated(prompt=prompt, tokens=tuple(tokens)) for prompt, tokens in zip(asked.prompts, found, strict=True)
     )
-
-
-@dataclass(frozen=True)
-class Rig:
-    """What every point is measured with."""
-
-    bench: Bench
-    weights: Weights
-    numerics: Numerics
-    stages: int | None  # of the attention kernel's pipeline, as calibrated
-    at: Predictor
-    beside: Beside | None
-
-
-@dataclass
-class Found:
-    """What the points gave, and what is to be said of those that gave nothing."""
-
-    points: list[RunPoint] = field(default_factory=list)
-    memories: list[Memory] = field(default_factory=list)
-    figures: list[Figure] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-
-
-def _points(rig: Rig, asked: Asked) -> Found:
-    """Every batch and context; one that does not fit is left out, and said.
-
-    Raises:
-        KvcalcError: none fits.
-    """
-    todo = [(batch, context) for batch in asked.batches for context in asked.contexts]
-    reading, found = Reading(rig.bench), Found()
-    for index, (batch, context) in enumerate(todo):
-        asked.progress(f"batch {batch}, context {context}", 0.35 + 0.65 * index / len(todo))
-        rig.bench.patience = Patience(asked.patience_s / len(todo))  # each its own, whatever calibrating has used
-        gc.collect()
-        needed, free = _cache_of(rig.at, batch, context, asked), asked.device.free_bytes()
-        if needed > ROOM * free:
-            room = f"its cache of {format_bytes(needed)} does not fit in {format_bytes(free)} of free memory"
-            found.said.append(f"batch {batch} at context {context} is left out: {room}")
-            continue
-        try:
-            _point(rig, found, reading, (batch, context), asked)
-        except Exception as error:
-            if not is_memory(error):
-                raise
-            found.said.append(f"batch {batch} at context {context} is left out: the device ran out of memory")
-    if not found.points:
-        raise KvcalcError(f"no point fits: {found.said[-1]}", hint="a smaller --batch or --context, or --layers N")
-    asked.progress("done", 1.0)
-    return found
-
-
-def _cache_of(at: Predictor, batch: int, context: int, asked: Asked) -> int:
-    return cache_bytes(at.cut, contexts_of(batch, context, asked.ragged), asked.page_size, at.cut.dtype)
-
-
-def _point(rig: Rig, found: Found, reading: Reading, point: tuple[int, int], asked: Asked) -> None:
-    (batch, context), at = point, rig.at
-    contexts = contexts_of(batch, context, asked.ragged)
-    decoder = decoder_for(rig.bench, rig.weights, rig.numerics, contexts, asked.page_size, rig.stages)
-    measured = measure_point(rig.bench, decoder, reading, at.calibration, rig.beside)
-    found.points += compare(measured, at, batch, context)
-    found.memories.append(memory_of(decoder, at, contexts))
-    found.figures += [term.figure for term in at.terms(at.cut, batch, context, measured.constants).values()]
-    if not measured.same_tokens:
-        found.said.append(
-            f"batch {batch} at context {context}: the timed step gives other tokens than the verified one"
-        )
 
 
 def _accuracy(points: list[RunPoint]) -> Accuracy:

@@ -14,7 +14,7 @@ from executor.models import model_of
 from kvcalc.errors import KvcalcError
 from kvcalc.executor import device as devices
 from kvcalc.executor import faults
-from kvcalc.executor import run as running
+from kvcalc.executor import grid as grids
 from kvcalc.executor.attention_triton import fitting
 from kvcalc.executor.cache import Cache
 from kvcalc.executor.checkpoint import weight_files
@@ -179,12 +179,16 @@ def test_a_point_that_does_not_fit_is_left_out_and_said(monkeypatch: pytest.Monk
         found.points.append(where)
 
     large = 10**18 if fails == "before" else 1
-    monkeypatch.setattr(running, "Reading", lambda _bench: None)
-    monkeypatch.setattr(running, "_cache_of", lambda _at, batch, *_: large if batch == 2 else 1)
-    monkeypatch.setattr(running, "_point", point)
-    rig: Any = SimpleNamespace(bench=SimpleNamespace(), at=None)
-    found = running._points(rig, running.Asked(Device("cpu"), batches=(1, 2, 3), contexts=(64,)))
+    monkeypatch.setattr(grids, "Reading", lambda _bench: None)
+    monkeypatch.setattr(grids, "_cache_of", lambda _at, batch, *_: large if batch == 2 else 1)
+    monkeypatch.setattr(grids, "_point", point)
+    rig: Any = SimpleNamespace(bench=SimpleNamespace(device=Device("cpu")), at=None)
+
+    def asked(batches: tuple[int, ...]) -> grids.Grid:
+        return grids.Grid(batches, (64,), 64, False, 1.0, lambda *_: None)
+
+    found = grids.measure_grid(rig, asked((1, 2, 3)))
     assert found.points == [(1, 64), (3, 64)]
     assert [text.partition(" is left out")[0] for text in found.said] == ["batch 2 at context 64"]
     with pytest.raises(KvcalcError, match="no point fits"):
-        running._points(rig, running.Asked(Device("cpu"), batches=(2,), contexts=(64,)))
+        grids.measure_grid(rig, asked((2,)))
