@@ -6,16 +6,19 @@ from collections.abc import Callable
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
 from kvcalc.counting.work import Step
+from kvcalc.errors import KvcalcError
 from kvcalc.formulas import prefill as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.prefill import Chunk, ChunkChoice, FreeChunk, TargetChunk
 from kvcalc.specs.base import Frozen
 from kvcalc.timing.passes import Pass
+from kvcalc.units import format_count
 
 SLOWDOWN = 0.1  # at the estimate every token costs a little; a step this much longer still passes as free
 NOTHING = 1e-3  # at the bound, of the step: less than a data sheet's rounding
 USUAL_CHUNKS = (256, 512, 1024, 2048, 8192)
 LARGEST_CHUNK = 2**20
+MOST_STEPS = 200_000  # of one prompt: what a command works out in seconds
 
 
 class Beside(Frozen):
@@ -44,6 +47,10 @@ def chunk_steps(deployed: Deployed, beside: Beside, chunk: int) -> tuple[Chunk, 
     """Every step of the prompt in chunks: the full ones in one sweep, then what is left."""
     import numpy as np
 
+    count = -(-(beside.prompt - beside.start) // chunk)
+    if count > MOST_STEPS:
+        said = f"a prompt of {format_count(beside.prompt)} tokens in chunks of {chunk:,} takes {count:,} steps"
+        raise KvcalcError(f"--chunk: {said}", hint=f"at most {MOST_STEPS:,} are worked out: give a larger --chunk")
     steps = formulas.chunks(beside.prompt - beside.start, chunk)
     starts = np.array([beside.start + done for done, _ in steps], dtype=float)
     sizes = np.array([tokens for _, tokens in steps], dtype=float)
@@ -72,7 +79,7 @@ def choice(deployed: Deployed, beside: Beside, chunk: int, decode_s: float, alon
 def choices(deployed: Deployed, beside: Beside, chunk: int, alone_s: float) -> tuple[ChunkChoice, ...]:
     """The usual sizes, the one in use, and the whole prompt at once."""
     left = beside.prompt - beside.start
-    sizes = sorted({size for size in (*USUAL_CHUNKS, chunk) if size < left} | {left})
+    sizes = sorted({size for size in (*USUAL_CHUNKS, chunk) if size < left and size * MOST_STEPS >= left} | {left})
     decode_s = float(decode_pass(deployed, beside).time_s)
     return tuple(choice(deployed, beside, size, decode_s, alone_s) for size in sizes)
 
@@ -88,6 +95,8 @@ def chunk_under(deployed: Deployed, beside: Beside, tpot_s: float) -> TargetChun
     found = _largest(lambda chunk: worst(chunk) <= tpot_s, left)
     if found is None:
         return TargetChunk(tpot_s=tpot_s, chunk=None, worst_step_s=None, ttft_s=None)
+    if found * MOST_STEPS < left:
+        return TargetChunk(tpot_s=tpot_s, chunk=found, worst_step_s=worst(found), ttft_s=None)
     times = [one.step_time_s for one in chunk_steps(deployed, beside, found)]
     return TargetChunk(tpot_s=tpot_s, chunk=found, worst_step_s=max(times), ttft_s=beside.front_end_s + sum(times))
 

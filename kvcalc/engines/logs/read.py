@@ -17,6 +17,7 @@ from kvcalc.engines.logs.wrapped import Line, lines_of
 from kvcalc.errors import KvcalcError
 
 LONGEST_LINE = 20_000  # characters; a start-up line is shorter, and what follows is not needed
+MOST_OF_A_LINE = 1_000_000  # characters: no server says as much in one line
 MOST_NOTES = 2_000  # lines that are kept as evidence
 MOST_STREAMS = 100
 MOST_LINES = 20_000  # that say something, of one container
@@ -76,9 +77,12 @@ def read_starts(text: str | Iterable[str]) -> tuple[LogFacts, ...]:
 
 
 def bounded_lines(file: TextIO) -> Iterator[str]:
-    """Lines of a file, an endless one in pieces, so that memory stays small."""
+    """Lines of a file, a long one in pieces, so that memory stays small; of an endless one the beginning."""
+    told = 0
     while line := file.readline(LONGEST_LINE):
-        yield line
+        if told < MOST_OF_A_LINE:
+            yield line
+        told = 0 if line.endswith("\n") else told + len(line)
 
 
 class Said(NamedTuple):
