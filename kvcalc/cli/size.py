@@ -24,7 +24,7 @@ def command(model: ModelArgument, flags: Flags) -> int:
       kvcalc size llama-3-8b --gpu h100-sxm
       kvcalc size llama-3-70b --gpu h100-sxm -tp 4 --kv-cache-dtype fp8
       kvcalc size llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 64
-      kvcalc size qwen3-8b                      every GPU, ranked
+      kvcalc size qwen3-8b                      the GPUs on offer, ranked
       kvcalc size llama-3-8b --gpu h100-sxm --engine ideal --kv-memory 50GB
     """
     output = Output(flags)
