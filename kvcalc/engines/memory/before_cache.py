@@ -4,7 +4,7 @@ from kvcalc.engines.contract import Memory, Rules
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
 from kvcalc.engines.memory.lora import adapter_bytes
 from kvcalc.engines.memory.shape import profile_shape
-from kvcalc.engines.memory.shared import beside_the_host
+from kvcalc.engines.memory.shared import beside_the_host, elsewhere
 from kvcalc.engines.memory.start import NOT_OBSERVED, Observed, Start
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
@@ -46,6 +46,8 @@ def budget_of(start: Start, engine: Memory, rules: Rules) -> MemoryBudget:
     found = engine.budget(start._replace(weights_bytes=on_gpu))
     if start.gpu.unified_memory and rules.TIMED:
         found = beside_the_host(found, start.gpu, rules.ASKS_FOR_SHARE)
+    elif rules.OFFLOADS:  # what is served from desktops too
+        found = replace(found, assumptions=(*found.assumptions, *elsewhere(start.gpu)))
     found = replace(found, warnings=(*found.warnings, *_of_drafts(deployment)))
     return _judged(_overridden(found, start))
 

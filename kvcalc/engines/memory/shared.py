@@ -78,8 +78,15 @@ def shared_assumptions(gpu: GpuSpec) -> tuple[Assumption, ...]:
         inside = f"{format_gib(kept.low)} to {format_gib(kept.high)} of it are the system's" if kept.high else ""
         why = "shared with the host: " + (inside or "the system lives in what the GPU may not use")
         found.append(Assumption(name="memory", value=gpu.usable_memory_bytes, why=why))
-    for setting in gpu.memory_settings if gpu.unified_memory else ():
+    return (*found, *elsewhere(gpu))
+
+
+def elsewhere(gpu: GpuSpec) -> tuple[Assumption, ...]:
+    """What programs are told of on other systems; on Windows the desktop keeps a part of it."""
+    found = []
+    for setting in gpu.memory_settings:
         said = "as it comes" if setting.by_default else "at most"
         why = f"{setting.system}, {said}: {format_gib(setting.usable_memory_bytes)}"
+        why += ", of which the desktop keeps some" if setting.system.startswith("Windows") else ""
         found.append(Assumption(name="memory elsewhere", value=setting.usable_memory_bytes, why=why))
     return tuple(found)

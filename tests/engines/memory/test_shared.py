@@ -58,3 +58,11 @@ def test_every_engine_has_a_range_there(engine: str, gpu: str) -> None:
     found = budget_of_start(Start(QWEN38_27B, load_gpu(gpu), deployment, 15 * GIB, max_model_len=8192))
     assert found.pool is not None
     assert found.pool.low < found.pool.value < found.pool.high
+
+
+def test_a_desktop_card_says_what_windows_gives() -> None:
+    """RTX 4090: 23.53 GiB on Linux, 23.99 GiB on Windows (llama.cpp's "VRAM" lines)."""
+    start = Start(QWEN38_27B, load_gpu("rtx4090"), Deployment(engine="llamacpp"), 5 * GIB, max_model_len=8192)
+    said = [one for one in budget_of_start(start).assumptions if one.name == "memory elsewhere"]
+    assert [round(one.value / GIB, 2) for one in said if isinstance(one.value, int)] == [23.99]
+    assert "desktop" in said[0].why
