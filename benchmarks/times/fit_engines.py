@@ -84,7 +84,6 @@ FITS = (
             Constant("serving", "step_s", 1e-3, 0.05),
             Constant("serving", "sequence_s", 2e-5, 1e-3),
             Constant("serving", "prompt_factor", 1.0, 4.0, 0.1),
-            Constant("serving", "prompt_moe_factor", 1.3, 4.0, 0.1),
             Constant("serving", "prompt_layer_s", 1e-4, 2e-3),
             Constant("serving", "front_end_s", 0.02, 1.0),
             Constant("serving", "queue_base_equal", 2.0, 10.0),

@@ -38,6 +38,12 @@ PCIE = (
     {"library": "pcie", "gpus": 8, "latency_s": 25e-6, "link_share": 0.5, "sqrt_s": 1e-5},
 )
 
+# Not fitted: without peer access every message goes through the host's memory, two crossings and a copy.
+PCIE_HOST = (
+    {"library": "pcie-host", "gpus": 2, "latency_s": 2e-5, "link_share": 0.35, "sqrt_s": 2e-5, "note": "by judgement"},
+    {"library": "pcie-host", "gpus": 4, "latency_s": 3.5e-5, "link_share": 0.3, "sqrt_s": 2e-5, "note": "by judgement"},
+    {"library": "pcie-host", "gpus": 8, "latency_s": 6e-5, "link_share": 0.25, "sqrt_s": 2e-5, "note": "by judgement"},
+)
 # Not fitted: no case measures int4 experts; end to end Kimi's run on Blackwell like mxfp4's on H200.
 SET_EXPERTS = (
     {"dtype": "int4", "kernel": "w4a16", "latency_s": 45e-6, "bandwidth_share": 0.57, "note": "as mxfp4 on H200"},
@@ -100,7 +106,10 @@ def generic(found: Mapping[str, Table]) -> Table:
                 slow = table in ("experts", "latent_attention") and row["bandwidth_share"] < SLOW_SHARE
                 if not slow and row.get("dtype") not in NOT_GENERIC and not row.get("library", "").endswith("-eager"):
                     rows[table, *(str(row[key]) for key in keys[table])].append(row)
-    result: Table = {"all_reduce": [dict(row) for row in PCIE], "experts": [dict(row) for row in SET_EXPERTS]}
+    result: Table = {
+        "all_reduce": [dict(row) for row in (*PCIE, *PCIE_HOST)],
+        "experts": [dict(row) for row in SET_EXPERTS],
+    }
     for (table, *key), some in sorted(rows.items()):
         medians = {
             name: median(row[name] for row in some if name in row)

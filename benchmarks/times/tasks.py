@@ -150,7 +150,7 @@ def _prepare_alone(setting: Setting, profile: Profile) -> dict[str, Any]:
 
 
 def _alone(parts: Parts, profile: Profile) -> Any:
-    return profile.front_end_s + _prompt(parts, profile, "prefill")
+    return profile.front_end_alone_s + _prompt(parts, profile, "prefill")
 
 
 def _prepare_decode(setting: Setting, profile: Profile) -> dict[str, Any]:

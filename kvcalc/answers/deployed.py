@@ -26,6 +26,7 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 from kvcalc.specs.price import Bill, Price
 from kvcalc.timing.machine import machine_of
+from kvcalc.timing.peaks import networked
 from kvcalc.timing.replica import Replica
 from kvcalc.units import format_count
 
@@ -36,7 +37,7 @@ class Deployed:
     def __init__(self, question: Question) -> None:
         self.question = question
         self.model: ModelSpec = with_state_dtypes(question.model, question.deployment)
-        self.gpu: GpuSpec = question.the_gpu
+        self.gpu: GpuSpec = networked(question.the_gpu, question.deployment.network_bandwidth_bytes_per_s)
         self.lowered = lowered_length(self.model, self.gpu, question.deployment)
         self.deployment: Deployment = _as_lowered(question.deployment, self.lowered)
 
@@ -166,6 +167,11 @@ class Deployed:
     @property
     def front_end_s(self) -> float:
         """Seconds of a request before and after the GPU: the server, the tokenizer; nothing with `--engine ideal`."""
+        return 0.0 if self.replica.ideal else self.replica.machine.profile.front_end_alone_s
+
+    @property
+    def busy_front_end_s(self) -> float:
+        """The same while the server streams many others' answers."""
         return 0.0 if self.replica.ideal else self.replica.machine.profile.front_end_s
 
     @property

@@ -40,6 +40,13 @@ LAYOUT = (
     ),
     _text("Layout", "num_redundant_experts", "--num-redundant-experts", "N", "Extra copies of busy experts."),
     _text("Layout", "gpus_per_node", "--gpus-per-node", "N", "Default: from the GPU's spec."),
+    _text(
+        "Layout",
+        "network_bandwidth_bytes_per_s",
+        "--network-bandwidth",
+        "BYTES",
+        "Between nodes, of one GPU, a second and way: 50GB. Default: from the GPU's spec.",
+    ),
 )
 
 ENGINE = (

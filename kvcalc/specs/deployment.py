@@ -105,6 +105,7 @@ class Deployment(Layout):
     n_cpu_moe: Annotated[int, Within(ge=0, le=10**6), count("--n-cpu-moe")] = 0
     host_memory_bandwidth: str | None = None  # a number with its unit, or a common host's name
     gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None
+    network_bandwidth_bytes_per_s: Annotated[Bytes | None, Within(gt=0), size("--network-bandwidth")] = None  # of a GPU
     price_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e6), number("--price")] = None  # of one GPU
     price_file: str | None = None
     pricing: Pricing = "on-demand"  # how a cloud's machine is paid

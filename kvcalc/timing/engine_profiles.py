@@ -5,6 +5,7 @@ A profile belongs to an engine, a span of versions and at most a vendor of GPUs;
 
 import tomllib
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ class Profile(NamedTuple):
     step_s: float = 0  # once a step: scheduler, sampling kernel, launch
     moe_step_s: float = 0  # once a step more where the model has experts
     sequence_s: float = 0  # for each sequence of a step
+    sequences_most: float = inf  # so many at most: the host's work for more of them hides behind the step
     layer_s: float = 0  # for each layer: launches that no graph hides
     eager_layer_s: float = 0  # for each layer at least, where there are no graphs: the host launches kernel by kernel
     kernel_factor: float = 1  # of all kernels: below 1 where better ones than the measured are run
@@ -37,9 +39,9 @@ class Profile(NamedTuple):
     reread_all: bool = False  # False: groups of 8 heads of 128 elements share it all the same
     # Prompts
     prompt_factor: float = 1  # of the kernels of a prompt, alone or carried by a step
-    prompt_moe_factor: float = 1  # the same where the model has experts
     prompt_layer_s: float = 0  # for each layer of a pass with a prompt, which no graph covers
-    front_end_s: float = 0  # once a request before its first token: the server, the tokenizer, the way back
+    front_end_alone_s: float = 0  # once a request before its first token: the server, the tokenizer, the way back
+    front_end_s: float = 0  # the same where the server streams many others' answers meanwhile
     prefill_first: bool = False  # the scheduler runs all waiting prompts before it decodes on
     busy_factor: float = 1  # of the work of prompts in an engine that is never idle
     lock_step: bool = True  # where all requests are equally long, they end and come back together; then the time to

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.arrays import Quantity, least
 from kvcalc.counting.work import Operator
 from kvcalc.specs.base import Assumption
 from kvcalc.timing.engine_profiles import Profile
@@ -107,7 +107,12 @@ def kernel_sums(operators: Iterable[Operator], machine: Machine) -> KernelSums:
 def engine_time(profile: Profile, sequences: Quantity, layers: Quantity, routed: Quantity) -> Quantity:
     """What an engine adds to the kernels of a step: once, for each layer, for each sequence."""
     fixed = profile.step_s + profile.layer_s * layers + profile.moe_step_s * routed
-    return fixed + profile.sequence_s * sequences
+    return fixed + profile.sequence_s * least(sequences, profile.sequences_most)
+
+
+def front_end_time(profile: Profile, clients: Quantity) -> Quantity:
+    """Seconds outside the engine before a first token: the more answers are streamed meanwhile, the longer."""
+    return profile.front_end_alone_s + (profile.front_end_s - profile.front_end_alone_s) * (1 - 1 / clients)
 
 
 def step_time(sums: KernelSums, profile: Profile, sequences: Quantity) -> Quantity:
@@ -117,8 +122,7 @@ def step_time(sums: KernelSums, profile: Profile, sequences: Quantity) -> Quanti
 
 def prompt_time(sums: KernelSums, profile: Profile) -> Quantity:
     """Seconds that the kernels of a prompt take, alone or as what a chunk adds to the kernels of a step."""
-    factor = profile.prompt_factor + (profile.prompt_moe_factor - profile.prompt_factor) * sums.routed
-    return factor * sums.total_s(profile)
+    return profile.prompt_factor * sums.total_s(profile)
 
 
 def busy_prompt_time(sums: KernelSums, profile: Profile) -> Quantity:

@@ -24,7 +24,7 @@ from kvcalc.timing.estimate import (
     prompt_time,
 )
 from kvcalc.timing.lesson import lesson_terms
-from kvcalc.timing.ranges import range_around
+from kvcalc.timing.ranges import Timed, range_around
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.roofline import Bound, bound, operator_bound_total
 
@@ -118,7 +118,8 @@ class Pass:
             return None
         value = self.kernels_s + self.engine_s
         machine = self.replica.machine
-        around = range_around(machine, self.replica.routed, "prompt" if _none(self.step.decode) else "decode")
+        timed: Timed = "prompt" if _none(self.step.decode) else "decode"
+        around = range_around(machine, self.replica.routed, timed, self.replica.unusual)
         # Nothing beats the data sheet: the range ends there. The value itself is never moved.
         low = least(value, greatest(around.low * value, self.bound_s))
         return Estimate(value, low, around.high * value)

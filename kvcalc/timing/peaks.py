@@ -1,6 +1,7 @@
 """Which arithmetic a GPU really does for an element type, and how fast the link is that joins some GPUs."""
 
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.gpu import GpuSpec, Link
 
 # Where the hardware lacks an element type, weights are widened to the next one it has; activations stay wide.
@@ -8,6 +9,7 @@ WIDER = {
     "nvfp4": "fp8", "mxfp4": "fp8", "fp4": "fp8", "fp6": "fp8", "mxfp6": "fp8", "mxfp8": "fp8",
     "fp8": "bf16", "int8": "bf16", "int4": "int8", "bf16": "fp16", "fp16": "bf16", "tf32": "fp32", "fp32": "tf32",
 }  # fmt: skip
+GEFORCE = "GeForce"  # the product line
 OUTSIDE = ("network", "roce")
 BETWEEN_NODES = (*OUTSIDE, "ici", "neuronlink")  # the last two join chips of a pod whatever board they are on
 TO_THE_HOST = ("c2c",)
@@ -35,6 +37,14 @@ def arithmetic(gpu: GpuSpec, dtype: str) -> tuple[str, float]:
     raise KvcalcError(f"GPU {gpu.name} has no peak for {dtype}", hint=f"add peak_flops.{dtype} to its spec ({known})")
 
 
+def networked(gpu: GpuSpec, bandwidth_bytes_per_s: float | None) -> GpuSpec:
+    """The GPU in a server whose network is not the usual one; bytes a second of one GPU, one direction."""
+    if bandwidth_bytes_per_s is None:
+        return gpu
+    others = tuple(link for link in gpu.links if link.name not in OUTSIDE)
+    return replace(gpu, links=(*others, Link(name="network", bandwidth_bytes_per_s=bandwidth_bytes_per_s)))
+
+
 def joining_link(gpu: GpuSpec, gpus: int, gpus_per_node: int | None = None) -> Link:
     """The link over which this many GPUs talk: the fastest inside a node, else the network between nodes.
 
@@ -48,6 +58,14 @@ def joining_link(gpu: GpuSpec, gpus: int, gpus_per_node: int | None = None) -> L
     if not reaching:
         raise KvcalcError(f"GPU {gpu.name} has no link that joins {gpus} GPUs", hint="use fewer, or add [[links]]")
     return max(reaching, key=lambda link: link.bandwidth_bytes_per_s)
+
+
+def peer_access(gpu: GpuSpec) -> bool:
+    """Whether GPUs reach each other's memory over PCIe: NVIDIA's driver refuses it to GeForce cards.
+
+    Without it what one tells another goes through the host's memory.
+    """
+    return not (gpu.vendor == "NVIDIA" and GEFORCE in gpu.title)
 
 
 def _joins(link: Link, gpus: int) -> bool:

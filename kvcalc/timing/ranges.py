@@ -54,13 +54,16 @@ def spread(kind: str) -> Spread:
     return found
 
 
-def range_around(machine: Machine, routed: bool, timed: Timed) -> Spread:
-    """The range of what is timed on a machine, for a dense model or one whose router chooses experts."""
+def range_around(machine: Machine, routed: bool, timed: Timed, unusual: bool = False) -> Spread:
+    """The range of what is timed on a machine, for a dense model or one whose router chooses experts.
+
+    `unusual`: the model has layers whose kernels were measured on no GPU, recurrent ones and those of sparse attention.
+    """
     known = spreads()
-    return spread(next((kind for kind in kinds(machine, routed, timed) if kind in known), timed))
+    return spread(next((kind for kind in kinds(machine, routed, timed, unusual) if kind in known), timed))
 
 
-def kinds(machine: Machine, routed: bool, timed: Timed) -> tuple[str, ...]:
+def kinds(machine: Machine, routed: bool, timed: Timed, unusual: bool = False) -> tuple[str, ...]:
     """Names of the range, the most special first; the last one always exists."""
     profile = machine.profile
     if machine.ggml is not None:
@@ -68,6 +71,8 @@ def kinds(machine: Machine, routed: bool, timed: Timed) -> tuple[str, ...]:
         return (f"llamacpp-{where}-{'decode' if timed == 'decode' else 'prompts'}",)
     plain = f"{'moe' if routed else 'dense'}-{timed}"
     known = knowledge(machine)
+    if unusual and known == "measured":
+        known = "unmeasured"
     if known == "measured":
         return (f"{profile.name}-{plain}", f"{profile.engine}-{plain}", plain)
     return (f"{profile.engine}-{plain}-{known}", f"{plain}-{known}")

@@ -8,7 +8,7 @@ from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.placement import HostPart, placed_operators
 from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
-from kvcalc.specs.model import ModelSpec, MoeMlp
+from kvcalc.specs.model import ModelSpec, MoeMlp, Recurrent
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.operators.ggml import pipelined
 from kvcalc.timing.peaks import arithmetic
@@ -60,6 +60,12 @@ class Replica:
     def layer_launch_s(self) -> float:
         """Seconds of a pass that go into launches no graph hides."""
         return 0.0 if self.ideal else self.machine.profile.layer_s * self.model.layers
+
+    @cached_property
+    def unusual(self) -> bool:
+        """Whether it has layers whose kernels nobody measured: recurrent ones, and those of sparse attention."""
+        mixers = [mixer for group in self.model.groups for mixer in group.mixers]
+        return any(isinstance(mixer, Recurrent) or getattr(mixer, "indexer", None) for mixer in mixers)
 
     @cached_property
     def cache(self) -> CacheProfile:

@@ -87,7 +87,7 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
         times=table,
         low=point.low / point.value,
         high=point.high / point.value,
-        front_s=deployed.front_end_s,
+        front_s=deployed.busy_front_end_s,
         assumptions=assumptions,
         **policy,
     )
