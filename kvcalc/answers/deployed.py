@@ -151,17 +151,18 @@ class Deployed:
     def replica(self) -> Replica:
         """What every time is worked out from."""
         deployment = self.deployment
+        part = host_part(self.model, deployment) if self.engine.OFFLOADS else None
         return Replica(
             model=self.model,
             layout=deployment.layout,
-            machine=machine_of(self.gpu, deployment),
+            machine=machine_of(self.gpu, deployment)._replace(offloads=part is not None),
             cache_dtype=self.cache_dtype,
             budget=self.max_num_batched_tokens,
             ideal=not self.engine.TIMED,
             eager=deployment.enforce_eager,
             offload_bytes=min(deployment.cpu_offload_bytes, self.weight_bytes),
             recv_interval=deployment.scheduler_recv_interval or 1,
-            host=host_part(self.model, deployment) if self.engine.OFFLOADS else None,
+            host=part,
         )
 
     @property

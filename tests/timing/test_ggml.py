@@ -90,6 +90,15 @@ def test_layers_on_the_host_are_read_from_its_memory() -> None:
     assert everything < fast < ten_away
 
 
+def test_a_model_that_is_wholly_on_the_card_has_its_backends_range() -> None:
+    def high(**flags: object) -> float:
+        found = Pass(deployed("rtx4090", **flags).replica, Step(decode=1, context=64)).estimate
+        assert found is not None
+        return float(found.high / found.value)
+
+    assert high(n_gpu_layers=99) == high() < high(n_gpu_layers=20)
+
+
 def test_the_host_multiplies_few_rows_and_lends_its_weights_to_many() -> None:
     alone, away = prompt("rtx4090"), prompt("rtx4090", n_gpu_layers=1)
     # 32 layers of 132 MB over PCIe 4.0 x16 (31.5 GB/s, 0.8 of it): 0.17 s.

@@ -73,6 +73,9 @@ def trtllm(settings: Settings) -> Meaning:
     return Meaning(fields | left, shown if spec else None, unread)
 
 
+EVERY_LAYER = "4096"  # more than any model has
+
+
 def llamacpp(settings: Settings) -> Meaning:
     """K and V have types of their own; a repository stands for a file; llama-bench's tests take one sequence."""
     left = dict(settings)
@@ -84,6 +87,10 @@ def llamacpp(settings: Settings) -> Meaning:
     repository, file = left.pop("repository", None), left.pop("repository_file", None)
     if repository and "model" not in left:
         left["model"] = f"{repository}/{file}" if file else str(repository)
+    if not str(left.get("n_gpu_layers", "0")).isdigit():
+        del left["n_gpu_layers"]  # all, auto or -1: as many as there are
+    if left.pop("cpu_moe", None):
+        fields["n_cpu_moe"] = EVERY_LAYER
     bench = _part(left, "bench")
     if bench:
         fields |= {"slots": "1", "context_tokens": str(sum(int(value) for value in bench.values()) or 1)}
