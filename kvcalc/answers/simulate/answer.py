@@ -15,6 +15,7 @@ from kvcalc.answers.simulate.rate import Targets, at_rate, rates
 from kvcalc.answers.simulate.runs import capacity, run
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.simulate.sharing import beams_of, samples_of
+from kvcalc.answers.simulate.use import use_of
 from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
 from kvcalc.answers.verdict import verdict
@@ -24,21 +25,17 @@ from kvcalc.results.data import data_of
 from kvcalc.results.simulate import (
     Calibration,
     HighestRate,
-    Moment,
     RatePoint,
     SharedBlocks,
     SimulateReport,
     SimulateResult,
     Target,
     Value,
-    Waste,
 )
 from kvcalc.simulator.endless import endless_hit_rate
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.traffic import rate_of
 from kvcalc.specs.base import Assumption, replace
-
-SHOWN_MOMENTS = 240
 
 
 def simulate(
@@ -95,14 +92,12 @@ def _value(found: Value) -> float:
 
 def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, replica: Simulated,
             runs: list[Latencies], factors: tuple[float, ...]) -> SimulateResult:  # fmt: skip
-    requests, plain = workload.requests, runs[0].outcome
+    requests = workload.requests
     rate = rate_of(requests)
     loads = [None if rate is None else rate / capacity(replica, requests, factor) for factor in factors]
     fitting = verdict(deployed, operating_point(deployed))
     verdicts = [verdict_of(one, load) for one, load in zip(runs, loads, strict=True)]
     tokens = sum(requests.output)
-    slots = replica.settings.max_num_seqs * replica.replicas
-    blocks = replica.settings.num_blocks * replica.replicas
     return SimulateResult(
         model=deployed.model.name,
         gpu=deployed.gpu.title,
@@ -127,59 +122,18 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
         e2e_s=percentiles(runs, "e2e"),
         goodput_requests_per_s=spread(runs, lambda one: _good_rate(deployed, settings, one)),
         targets=_targets(deployed, settings, runs),
-        slot_use=spread(runs, lambda one: one.outcome.use.slots_s / (slots * one.span_s)),
-        block_use=spread(runs, lambda one: one.outcome.use.held_s / (blocks * one.span_s)),
-        waste=_waste(runs[0]),
-        block_fill=spread(runs, _fill),
-        budget_use=spread(runs, _budget),
-        busy_share=spread(runs, lambda one: one.outcome.use.busy_s / one.span_s),
-        preemptions=spread(runs, lambda one: one.outcome.counts.preemptions),
-        swapped_blocks=spread(runs, lambda one: one.outcome.counts.swapped_blocks),
-        recomputed_tokens=spread(runs, lambda one: one.outcome.counts.recomputed),
-        prefix_hit_rate=spread(runs, _hit_rate) if replica.settings.prefix_caching else None,
+        **use_of(runs, replica),
         endless_hit_rate=endless_hit_rate(requests),
         offload=offload_of(deployed, settings, replica, runs[0]),
-        steps=plain.counts.steps,
         load=ranged(loads),
         capacity_requests_per_s=ranged([None if rate is None or load is None else rate / load for load in loads]),
         queued_share=spread(runs, queued_share),
         verdict=verdicts[0],
         verdict_low=verdicts[1 if len(runs) > 1 else 0],
         verdict_high=verdicts[-1],
-        max_num_seqs=slots,
-        num_blocks=blocks,
-        block_size=replica.settings.block_size,
-        timeline=_timeline(runs[0]),
         sharing=_sharing(settings, requests, replica),
         calibration=_calibration(deployed, settings, replica, requests),
     )
-
-
-def _fill(one: Latencies) -> float | None:
-    use, size = one.outcome.use, one.outcome.settings.block_size
-    return use.filled_s / (use.held_s * size) if use.held_s else None
-
-
-def _waste(one: Latencies) -> Waste | None:
-    use, settings = one.outcome.use, one.outcome.settings
-    whole = use.crowded_s * settings.num_blocks * settings.block_size
-    if not whole:
-        return None
-    return Waste(
-        tokens=use.crowded_filled_s / whole,
-        reserved=(use.crowded_promised_s - use.crowded_filled_s) / whole,
-        internal=(use.crowded_held_s - use.crowded_promised_s) / whole,
-        external=1 - use.crowded_held_s / whole,
-    )
-
-
-def _budget(one: Latencies) -> float:
-    use = one.outcome.use
-    return use.tokens / (use.steps * one.outcome.settings.max_num_batched_tokens)
-
-
-def _hit_rate(one: Latencies) -> float | None:
-    return one.outcome.hit / one.outcome.queried if one.outcome.queried else None
 
 
 def _sharing(settings: SimulateSettings, requests: Requests, replica: Simulated) -> SharedBlocks | None:
@@ -220,13 +174,6 @@ def _targets(deployed: Deployed, settings: SimulateSettings, runs: list[Latencie
         for name, limit in limits
         if limit is not None
     )  # fmt: skip
-
-
-def _timeline(one: Latencies) -> tuple[Moment, ...]:
-    samples = one.outcome.use.samples
-    every = max(1, -(-len(samples) // SHOWN_MOMENTS))
-    return tuple(Moment(time_s=s.time_s, running=s.running, waiting=s.waiting, blocks=s.blocks)
-                 for s in samples[::every])  # fmt: skip
 
 
 def _inputs(deployed: Deployed, settings: SimulateSettings, workload: Workload) -> dict[str, Any]:

@@ -28,9 +28,8 @@ class Outcome:
     gaps: dict[int, int]
     queried: int
     hit: int
-    end_s: float
     settings: Settings
-    replicas: int = 1
+    together: int = 1  # replicas that step together, so that a step is one of each
 
 
 def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
@@ -50,9 +49,8 @@ def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
         gaps=use.with_gaps([gap for one in schedulers for gap in one.gaps]),
         queried=sum(one.pool.queried for one in schedulers),
         hit=sum(one.pool.hit for one in schedulers),
-        end_s=max(clock.end_s for clock in clocks),
         settings=replica.settings,
-        replicas=replica.replicas,
+        together=replica.replicas if replica.lockstep else 1,
     )
 
 

@@ -147,5 +147,4 @@ def _picked(requests: Requests, kept: list[int]) -> Requests:
         chains=of(requests.chains),
         after=after,
         pause_s=of(requests.pause_s),
-        priority=of(requests.priority),
     )

@@ -31,10 +31,7 @@ class ReceivingScheduler(VllmScheduler):
         while self.waiting and self.running < self.slots and budget > 0:
             request = self.waiting[0]
             if request in self.known:  # it was stopped: a prompt like any other
-                before = len(self.chunks)
                 super()._admit(budget)
-                if len(self.chunks) == before:
-                    return
                 return
             blocks = self._blocks(self.prompt[request] + 1)
             if blocks > self.pool.free - (self.settings.watermark_blocks if self.running else 0):
