@@ -88,6 +88,18 @@ def test_decode_is_not_disturbed_by_prompts_of_another_pool():
     assert tpot[1] < tpot[0] / 2
 
 
+def test_who_is_stopped_in_the_decode_pool_keeps_its_first_token():
+    small = dataclasses.replace(ROOM, num_blocks=12, block_size=4)
+    replica = Simulated(small, ConstantTimes(1.0), replicas=2, prefill_replicas=1)
+    requests = Requests([float(i) for i in range(12)], [8] * 12, [20] * 12)
+    found = run(replica, requests)
+    prompts = dataclasses.replace(requests, output=[1] * 12)
+    alone = run(dataclasses.replace(replica, replicas=1, prefill_replicas=0), prompts)
+    assert found.counts.preemptions > 0
+    assert list(found.seen.first_s) == list(alone.seen.first_s)
+    assert all(last >= first + 19 for first, last in zip(found.seen.first_s, found.seen.last_s, strict=True))
+
+
 @pytest.mark.parametrize("load", [0.3, 0.7])
 def test_single_prompts_are_the_queue_m_d_1(load):
     """Mean wait of Poisson arrivals at one server with a fixed service time: ρ s / 2(1 - ρ) (Pollaczek, Khinchine)."""

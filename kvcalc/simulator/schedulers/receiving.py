@@ -3,6 +3,8 @@
 Who is stopped there is computed anew there, prompt and all (vLLM's decode instances do the same).
 """
 
+from collections import deque
+
 from kvcalc.simulator.requests import Requests, Times
 from kvcalc.simulator.schedulers.vllm import VllmScheduler
 from kvcalc.simulator.settings import Settings
@@ -28,19 +30,33 @@ class ReceivingScheduler(VllmScheduler):
         return super().passed(step, steps, end_s)
 
     def _admit(self, budget: int) -> None:
-        while self.waiting and self.running < self.slots and budget > 0:
+        while self.waiting and self.running < self.slots and budget > 0 and self.partial is None:
             request = self.waiting[0]
-            if request in self.known:  # it was stopped: a prompt like any other
-                super()._admit(budget)
+            tokens = self._anew(request, budget) if request in self.known else self._received(request)
+            if not tokens:
                 return
-            blocks = self._blocks(self.prompt[request] + 1)
-            if blocks > self.pool.free - (self.settings.watermark_blocks if self.running else 0):
-                self.blocked = True
-                return
-            self.waiting.popleft()
-            self.pool.take(blocks)
-            self.running += 1
-            self.stack.append(request)
-            self.decoding.join(request, self.prompt[request], self.step, self.output[request] - 1)
-            self.joined.append(request)
-            budget -= 1
+            budget -= tokens
+
+    def _anew(self, request: int, budget: int) -> int:
+        """Who was stopped is a prompt like any other; its tokens in this step."""
+        everybody, self.waiting = self.waiting, deque([request])
+        super()._admit(budget)
+        admitted, self.waiting = not self.waiting, everybody
+        if not admitted:
+            return 0
+        everybody.popleft()
+        return self.chunks[-1][1]
+
+    def _received(self, request: int) -> int:
+        """One row in this step already; 0: it has no room."""
+        blocks = self._blocks(self.prompt[request] + 1)
+        if blocks > self.pool.free - (self.settings.watermark_blocks if self.running else 0):
+            self.blocked = True
+            return 0
+        self.waiting.popleft()
+        self.pool.take(blocks)
+        self.running += 1
+        self.stack.append(request)
+        self.decoding.join(request, self.prompt[request], self.step, self.output[request] - 1)
+        self.joined.append(request)
+        return 1
