@@ -33,7 +33,7 @@ def test_it_is_lowered_until_a_gibibyte_stays_free() -> None:
 
 @pytest.mark.parametrize(
     "deployment",
-    [llamacpp(max_model_len=131_072), llamacpp(kv_memory_bytes=2**30),
+    [llamacpp(max_model_len=131_072), llamacpp(kv_memory_bytes=2**30), llamacpp(ctx_size=8192),
      checked(Deployment, {"engine": "vllm"}), checked(Deployment, {"engine": "ideal"})],
 )  # fmt: skip
 def test_what_was_asked_for_is_not_touched_and_other_engines_refuse_instead(deployment: Deployment) -> None:
