@@ -45,11 +45,14 @@ def collective_seconds(operator: Operator, machine: Machine) -> Times:
 
 
 def _hops(operator: Operator, link: str, machine: Machine) -> int:
-    """Rounds of messages from node to node: those of a tree over the nodes, one for a send."""
-    if link not in OUTSIDE:
+    """Rounds of messages from node to node: those of a tree over the nodes, for all-reduces, which all wait for.
+
+    What experts' ranks and stages send is overlapped: published clusters come out with the links' data sheets alone.
+    """
+    if link not in OUTSIDE or operator.kind != "all_reduce":
         return 0
     nodes = ceil(operator.ranks / (machine.gpus_per_node or machine.gpu.gpus_per_node))
-    return 1 if operator.kind == "send" else max(1, ceil(log2(max(nodes, 1))))
+    return max(1, ceil(log2(max(nodes, 1))))
 
 
 def _row(operator: Operator, link: str, machine: Machine) -> AllReduceKernel:
