@@ -1,0 +1,155 @@
+"""Serving, profiles and calibration at round constants: the docstrings' formulas worked out by hand."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kvcalc.catalog.models import load_model
+from kvcalc.counting.work import Step
+from kvcalc.specs.calibration import Calibration
+from kvcalc.specs.deployment import Layout
+from kvcalc.timing.engine_profiles import Profile, choose, version_key
+from kvcalc.timing.estimate import KernelSums, busy_prompt_time, engine_time, prompt_time, step_time
+from kvcalc.timing.lesson import attention_flops
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.passes import Pass
+from kvcalc.timing.replica import Replica
+from kvcalc.timing.serving import (
+    Requests,
+    busy_prompt,
+    chunks,
+    first_token,
+    prefills_seen,
+    static_batch_time,
+    steady_state,
+)
+
+PROFILE = Profile(
+    "x", "x", step_s=1.0, moe_step_s=2.0, sequence_s=0.5, layer_s=0.25, kernel_factor=0.5, launch_factor=4.0,
+    link_factor=3.0, prompt_factor=2.0, prompt_moe_factor=5.0, busy_factor=10.0, front_end_s=0.01,
+    queue_base_equal=1.5, queue_slope_equal=0.5, seen_base_equal=2.0, seen_slope_equal=0.25,
+    seen_base_ragged=1.0, seen_slope_ragged=0.125,
+)  # fmt: skip
+SUMS = KernelSums(latency_s=1.0, work_s=10.0, head_s=100.0, link_latency_s=0.5, link_work_s=20.0, layers=4, routed=1)
+# Half of 4 launches + work + head + three times the links' 4 · 0.5 + 20.
+KERNELS_S = 0.5 * (4 + 10 + 100 + 3 * (2 + 20))
+
+
+def test_an_engines_factors_multiply_what_they_say() -> None:
+    assert SUMS.total_s(PROFILE) == KERNELS_S
+    assert engine_time(PROFILE, 6, 4, 1) == 1 + 0.25 * 4 + 2 + 0.5 * 6
+    assert step_time(SUMS, PROFILE, 6) == KERNELS_S + 7
+    assert prompt_time(SUMS, PROFILE) == 5 * KERNELS_S  # of experts
+    assert prompt_time(KernelSums(work_s=1.0), PROFILE) == 2 * 0.5
+    # Launches hide behind other work, and a prompt in a busy engine has no head of its own.
+    assert busy_prompt_time(SUMS, PROFILE) == 10 * 0.5 * (10 + 3 * 20)
+
+
+def test_sums_add_and_divide_times_and_keep_layers() -> None:
+    twice = SUMS + SUMS
+    assert (twice.work_s, twice.link_latency_s, twice.layers, twice.routed) == (20, 1, 4, 1)
+    assert twice / 2 == SUMS
+    assert (twice - SUMS).total_s(PROFILE) == KERNELS_S
+
+
+def test_a_calibration_multiplies_each_term_once(machine: Callable[..., Machine]) -> None:
+    found = (
+        machine()
+        ._replace(profile=PROFILE)
+        .calibrated(Calibration(engine="x", decode=2.0, prompt=3.0, overhead=4.0))
+        .profile
+    )
+    assert (found.kernel_factor, found.step_s, found.layer_s, found.front_end_s) == (1.0, 4.0, 1.0, 0.04)
+    # A prompt's kernels are the decode's times its own factor: three times what they were, not six.
+    assert found.kernel_factor * found.prompt_factor == pytest.approx(3 * 0.5 * 2.0)
+    assert found.kernel_factor * found.prompt_moe_factor == pytest.approx(3 * 0.5 * 5.0)
+    assert found.kernel_factor * found.busy_factor == pytest.approx(3 * 0.5 * 10.0)
+
+
+def test_prompts_that_pass_before_a_request() -> None:
+    assert prefills_seen(PROFILE, 16, ragged=True) == 1 + 16 / 8
+    assert prefills_seen(PROFILE, 16, ragged=False) == 2 + 16 / 4
+    assert prefills_seen(PROFILE, 3, ragged=False) == 2  # never more than half of a round: (3 + 1) / 2
+    assert prefills_seen(PROFILE._replace(prefill_first=True), 16, ragged=False) == 17 / 2
+
+
+def test_equal_requests_queue_in_lock_step() -> None:
+    asked = Requests(1000, 100, equal=True)
+    # 5 clients: 1.5 prompts and half of each of the four others.
+    assert first_token(PROFILE, asked, 5, (0.1, 0.02, 0.03)) == pytest.approx(0.01 + 0.1 * 3.5)
+
+
+def test_unequal_requests_wait_as_in_a_queue() -> None:
+    asked = Requests(1000, 100, waves=4)
+    # 11 clients: prompts take 1.1 of 0.1 + 100 · 0.1 s, the wait is ρ / (2 (1 - ρ)) of one; 5 others in the first wave.
+    busy = 1.1 / 10.1
+    wait = 0.1 * busy / (2 * (1 - busy))
+    plain = 0.01 + 0.1 + 0.25 * 0.1 * 5
+    assert first_token(PROFILE, asked, 11, (0.1, 0.02, 0.1)) == pytest.approx(plain + 0.75 * (wait + 0.01))
+    apart = PROFILE._replace(prefill_first=True)
+    assert first_token(apart, asked, 11, (0.1, 0.02, 0.1)) == pytest.approx(plain + 0.75 * wait)
+    # A saturated engine is a tenth idle: 101 clients, ρ / 0.2, but never more than half of the others.
+    assert first_token(apart, asked, 101, (0.1, 0.02, 0.1)) == pytest.approx(
+        0.01 + 0.1 + 0.25 * 0.1 * 50 + 0.75 * 0.1 * (101 * 0.1 / 10.1) / 0.2
+    )
+
+
+def test_a_static_batch_steps_for_each_further_token() -> None:
+    assert static_batch_time(0.02, 1.0, 51) == 2.0
+
+
+def test_a_request_decodes_at_half_its_output() -> None:
+    assert Requests(1000, 200, prefix_hit=300).context == 1100
+    assert Requests(1000, 200, prefix_hit=300).computed == 700
+    assert chunks(Requests(8192, 1), 8192) == [(8192, 0)]
+    assert chunks(Requests(1000, 1, prefix_hit=1000), 8192) == [(0, 1000)]
+
+
+def test_short_prompts_share_a_step_of_the_budget(machine: Callable[..., Machine]) -> None:
+    # Eight prompts of 1,000 tokens fill 8,000: each costs an eighth of their kernels' work.
+    on = Replica(load_model("llama-3-8b"), Layout(), machine(), budget=8000)
+    sums = Pass(on, Step(prompts=8, tokens=1000)).sums
+    assert busy_prompt(on, Requests(1000, 100)) == pytest.approx(busy_prompt_time(sums, on.machine.profile) / 8)
+
+
+def test_figures_of_serving_keep_their_ranges_in_order(machine: Callable[..., Machine]) -> None:
+    on = Replica(load_model("llama-3-8b"), Layout(), machine())
+    found = steady_state(on, Requests(1000, 200), 16)
+    step = Pass(on, Step(decode=16, context=1100)).estimate
+    assert step is not None
+    assert found.tpot is not None
+    assert found.tpot.low / found.tpot.value == pytest.approx(step.low / step.value)
+    assert found.tpot.high / found.tpot.value == pytest.approx(step.high / step.value)
+    assert found.ttft_alone.low < found.ttft.low < found.ttft.value < found.ttft.high
+    assert found.whole_s(200, "high") == pytest.approx(found.ttft.high + 199 * found.tpot.high)
+
+
+def test_the_last_profile_that_began_is_taken() -> None:
+    known = (
+        Profile("old", "e", since="0.9"), Profile("new", "e", since="0.10"),
+        Profile("amd", "e", since="0.10", vendor="AMD"), Profile("serving", "serving"),
+    )  # fmt: skip
+    names = {
+        (version, maker): choose(known, "e", version, maker).name
+        for version, maker in (("0.9.1", "NVIDIA"), ("0.10", "NVIDIA"), (None, "AMD CDNA 3"), ("0.8", "NVIDIA"))
+    }
+    assert list(names.values()) == ["old", "new", "amd", "old"]
+    assert choose(known, "f", None, "").name == "serving"
+    assert version_key("b5163") == ()
+    assert version_key("0.10") > version_key("0.9.9")
+
+
+@pytest.mark.parametrize(
+    "name, context, flops",
+    [
+        ("llama-3-8b", 1000, 32 * 4 * 32 * 128 * 1000),
+        # gpt-oss-120b: 18 layers see 128 tokens, 18 all; 64 heads of 64.
+        ("gpt-oss-120b", 1000, 18 * 4 * 64 * 64 * (128 + 1000)),
+        ("deepseek-v3", 1000, 61 * 2 * 128 * (2 * 512 + 64) * 1000),
+        ("deepseek-v3.2", 5000, 61 * 2 * 128 * (2 * 512 + 64) * 2048),  # top-k
+        # Qwen3-Next: 12 layers of 16 heads of 256; 36 of 32 states of 128 x 128, four FLOPs each.
+        ("qwen3-next-80b-a3b", 1000, 12 * 4 * 16 * 256 * 1000 + 36 * 4 * 32 * 128 * 128),
+    ],
+)
+def test_the_lessons_attention_by_kind(name: str, context: int, flops: float) -> None:
+    assert attention_flops(load_model(name), context) == flops
