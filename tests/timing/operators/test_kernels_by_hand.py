@@ -7,7 +7,6 @@ import pytest
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.work import ExpertLoad, Operator
-from kvcalc.specs.base import replace
 from kvcalc.specs.kernels import AllReduceKernel, AttentionKernel, ExpertsKernel, GemmKernel, Kernels
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.machine import Machine
