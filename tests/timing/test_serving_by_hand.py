@@ -6,11 +6,13 @@ import pytest
 
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.work import Step
+from kvcalc.specs.base import replace
 from kvcalc.specs.calibration import Calibration
 from kvcalc.specs.deployment import Layout
+from kvcalc.specs.model import LayerGroup, Tensor
 from kvcalc.timing.engine_profiles import Profile, choose, version_key
 from kvcalc.timing.estimate import KernelSums, busy_prompt_time, engine_time, prompt_time, step_time
-from kvcalc.timing.lesson import attention_flops
+from kvcalc.timing.lesson import attention_flops, lesson_terms
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.passes import Pass
 from kvcalc.timing.replica import Replica
@@ -26,7 +28,7 @@ from kvcalc.timing.serving import (
 
 PROFILE = Profile(
     "x", "x", step_s=1.0, moe_step_s=2.0, sequence_s=0.5, layer_s=0.25, kernel_factor=0.5, launch_factor=4.0,
-    link_factor=3.0, prompt_factor=2.0, prompt_moe_factor=5.0, busy_factor=10.0, front_end_s=0.01,
+    link_factor=3.0, prompt_factor=2.0, busy_factor=10.0, front_end_alone_s=0.01, front_end_s=0.03, sequences_most=20,
     queue_base_equal=1.5, queue_slope_equal=0.5, seen_base_equal=2.0, seen_slope_equal=0.25,
     seen_base_ragged=1.0, seen_slope_ragged=0.125,
 )  # fmt: skip
@@ -38,9 +40,9 @@ KERNELS_S = 0.5 * (4 + 10 + 100 + 3 * (2 + 20))
 def test_an_engines_factors_multiply_what_they_say() -> None:
     assert SUMS.total_s(PROFILE) == KERNELS_S
     assert engine_time(PROFILE, 6, 4, 1) == 1 + 0.25 * 4 + 2 + 0.5 * 6
+    assert engine_time(PROFILE, 100, 4, 0) == 1 + 0.25 * 4 + 0.5 * 20  # the host's work for more hides behind the step
     assert step_time(SUMS, PROFILE, 6) == KERNELS_S + 7
-    assert prompt_time(SUMS, PROFILE) == 5 * KERNELS_S  # of experts
-    assert prompt_time(KernelSums(work_s=1.0), PROFILE) == 2 * 0.5
+    assert prompt_time(SUMS, PROFILE) == 2 * KERNELS_S
     # Launches hide behind other work, and a prompt in a busy engine has no head of its own.
     assert busy_prompt_time(SUMS, PROFILE) == 10 * 0.5 * (10 + 3 * 20)
 
@@ -59,10 +61,9 @@ def test_a_calibration_multiplies_each_term_once(machine: Callable[..., Machine]
         .calibrated(Calibration(engine="x", decode=2.0, prompt=3.0, overhead=4.0))
         .profile
     )
-    assert (found.kernel_factor, found.step_s, found.layer_s, found.front_end_s) == (1.0, 4.0, 1.0, 0.04)
+    assert (found.kernel_factor, found.step_s, found.layer_s, found.front_end_alone_s) == (1.0, 4.0, 1.0, 0.04)
     # A prompt's kernels are the decode's times its own factor: three times what they were, not six.
     assert found.kernel_factor * found.prompt_factor == pytest.approx(3 * 0.5 * 2.0)
-    assert found.kernel_factor * found.prompt_moe_factor == pytest.approx(3 * 0.5 * 5.0)
     assert found.kernel_factor * found.busy_factor == pytest.approx(3 * 0.5 * 10.0)
 
 
@@ -73,10 +74,15 @@ def test_prompts_that_pass_before_a_request() -> None:
     assert prefills_seen(PROFILE._replace(prefill_first=True), 16, ragged=False) == 17 / 2
 
 
+def front(clients: int) -> float:
+    """10 ms alone, and 20 more where all others' answers are streamed meanwhile."""
+    return 0.01 + 0.02 * (clients - 1) / clients
+
+
 def test_equal_requests_queue_in_lock_step() -> None:
     asked = Requests(1000, 100, equal=True)
     # 5 clients: 1.5 prompts and half of each of the four others.
-    assert first_token(PROFILE, asked, 5, (0.1, 0.02, 0.03)) == pytest.approx(0.01 + 0.1 * 3.5)
+    assert first_token(PROFILE, asked, 5, (0.1, 0.02, 0.03)) == pytest.approx(front(5) + 0.1 * 3.5)
 
 
 def test_unequal_requests_wait_as_in_a_queue() -> None:
@@ -84,13 +90,13 @@ def test_unequal_requests_wait_as_in_a_queue() -> None:
     # 11 clients: prompts take 1.1 of 0.1 + 100 · 0.1 s, the wait is ρ / (2 (1 - ρ)) of one; 5 others in the first wave.
     busy = 1.1 / 10.1
     wait = 0.1 * busy / (2 * (1 - busy))
-    plain = 0.01 + 0.1 + 0.25 * 0.1 * 5
+    plain = front(11) + 0.1 + 0.25 * 0.1 * 5
     assert first_token(PROFILE, asked, 11, (0.1, 0.02, 0.1)) == pytest.approx(plain + 0.75 * (wait + 0.01))
     apart = PROFILE._replace(prefill_first=True)
     assert first_token(apart, asked, 11, (0.1, 0.02, 0.1)) == pytest.approx(plain + 0.75 * wait)
     # A saturated engine is a tenth idle: 101 clients, ρ / 0.2, but never more than half of the others.
     assert first_token(apart, asked, 101, (0.1, 0.02, 0.1)) == pytest.approx(
-        0.01 + 0.1 + 0.25 * 0.1 * 50 + 0.75 * 0.1 * (101 * 0.1 / 10.1) / 0.2
+        front(101) + 0.1 + 0.25 * 0.1 * 50 + 0.75 * 0.1 * (101 * 0.1 / 10.1) / 0.2
     )
 
 
@@ -153,3 +159,16 @@ def test_the_last_profile_that_began_is_taken() -> None:
 )
 def test_the_lessons_attention_by_kind(name: str, context: int, flops: float) -> None:
     assert attention_flops(load_model(name), context) == flops
+
+
+def test_the_lessons_read_no_layers_that_only_draft(machine: Callable[..., Machine]) -> None:
+    # Llama-3-8B's 16,060,522,496 bytes in bf16, with a drafting layer of 1,000 x 4,096 beside them that rests.
+    spec = load_model("llama-3-8b")
+    matrix = Tensor(name="w", shape=(1000, 4096), category="mlp", matmul=True)
+    spec = replace(spec, mtp=(LayerGroup(layers=(32,), tensors=(matrix,)),), weight_file_bytes=None)
+    for tp in (1, 2):
+        on = Replica(spec, Layout(tensor_parallel_size=tp), machine(), ideal=True)
+        found = lesson_terms(on, Step(decode=4, context=1000))
+        assert found.weight_bytes == 16_060_522_496 / tp
+        assert found.cache_bytes == 4 * 1000 * 131_072 / tp
+        assert found.flops == (4 * 2 * 8_030_261_248 + 4 * 32 * 4 * 32 * 128 * 1000) / tp

@@ -66,6 +66,32 @@ def test_each_collective_takes_its_own_row() -> None:
     assert time("all_to_all", 4) == (9e-6, pytest.approx(3 / 4 * 8e6 / (0.9 * rate)))
 
 
+@pytest.mark.parametrize(
+    "kind, ranks, hops", [("all_reduce", 16, 1), ("all_reduce", 32, 2), ("all_reduce", 40, 3), ("send", 32, 1)]
+)
+def test_nodes_are_joined_by_a_tree_of_rounds(kind: Any, ranks: int, hops: int) -> None:
+    # A tree over 2, 4 and 5 nodes of eight, a tenth of a millisecond each round; a send is one.
+    rows = (AllReduceKernel(library="nccl", gpus=8, latency_s=8e-6, link_share=0.8),)
+    latency, work = operator_time(Operator("x", kind, 1, link_bytes=8e6, ranks=ranks), on(all_reduce=rows))
+    assert latency == pytest.approx(8e-6 + hops * 1e-4)
+    link = H100.link("network")
+    assert link is not None
+    parts = 2 if kind == "all_reduce" else 1
+    assert work == pytest.approx(parts * (ranks - 1) / ranks * 8e6 / (0.8 * link.bandwidth_bytes_per_s))
+
+
+def test_geforce_cards_talk_through_the_host() -> None:
+    rows = (
+        AllReduceKernel(library="pcie", gpus=2, latency_s=5e-6, link_share=0.5),
+        AllReduceKernel(library="pcie-host", gpus=2, latency_s=9e-6, link_share=0.25),
+    )
+    one = Operator("x", "all_reduce", 1, link_bytes=8e6, ranks=2)
+    latencies = [
+        operator_time(one, on(all_reduce=rows)._replace(gpu=load_gpu(name)))[0] for name in ("l40s", "rtx4090")
+    ]
+    assert latencies == [5e-6, 9e-6]
+
+
 def test_weights_of_the_host_cross_at_a_share_and_norms_at_another() -> None:
     link = H100.link("pcie")
     assert link is not None
