@@ -146,3 +146,11 @@ def test_experts_of_the_first_layers_stay_and_their_attention_goes() -> None:
         for kind in ("experts", "attention (full)")
     }  # fmt: skip
     assert counts == {"experts": {"host": 10, "device": 22}, "attention (full)": {"host": 4, "device": 28}}
+
+
+@pytest.mark.parametrize("tp, heads", [(1, 8), (8, 1), (16, 1)])
+def test_an_image_is_kept_once_a_sequence(tp: int, heads: int) -> None:
+    # Llama-3.2-90B-Vision: 20 layers of keys and values of 6,404 patches, 80 of tokens.
+    found = cache_profile(load_model("llama-3.2-90b-vision"), layout=Layout(tensor_parallel_size=tp))
+    assert found.fixed_bytes == 20 * 2 * heads * 128 * 6404 * 2
+    assert found.bytes_per_token == 80 * 2 * heads * 128 * 2

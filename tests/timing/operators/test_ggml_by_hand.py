@@ -1,0 +1,106 @@
+"""llama.cpp's kernels at round constants: specs/ggml.py's formulas worked out by hand."""
+
+from typing import Any
+
+import pytest
+
+from kvcalc.catalog.gpus import load_gpu
+from kvcalc.counting.work import ExpertLoad, Operator
+from kvcalc.specs.base import replace
+from kvcalc.specs.build import build
+from kvcalc.specs.ggml import GgmlKernels
+from kvcalc.specs.gpu import Link
+from kvcalc.specs.kernels import Kernels
+from kvcalc.timing.engine_profiles import Profile
+from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.ggml import launched, pipelined
+from kvcalc.timing.operators.times import operator_time
+
+GPU = replace(
+    load_gpu("rtx4090"),
+    memory_bandwidth_bytes_per_s=1e12,
+    peak_flops={"fp16": 100e12, "int8": 200e12},
+    links=(Link(name="pcie", bandwidth_bytes_per_s=50e9),),
+)
+KERNELS = build(
+    GgmlKernels,
+    {
+        "name": "round", "backend": "cuda", "since": "2025-01", "peak": "int8",
+        "bandwidth_share": {"legacy": 0.5, "k": 0.8, "mx": 0.4, "plain": 0.9},
+        "prompt_bandwidth_share": {"legacy": 0.25, "k": 0.4, "mx": 0.2, "plain": 0.45},
+        "flops_share": {"legacy": 0.3, "k": 0.5, "mx": 0.2, "plain": 0.6},
+        "fill_rows": 16, "experts_flops_share": 0.5, "tile_rows": 4, "cache_share": 0.5, "cache_share_no_flash": 0.2,
+        "attention_flops_share": 0.5, "attention_flops_share_no_flash": 0.25, "scores_passes": 3.0,
+        "elementwise_share": 0.25, "launch_s": 1e-6, "many_launch_s": 3e-6, "experts_s": 10e-6, "state_s": 20e-6,
+        "evidence": "round numbers",
+    },
+)  # fmt: skip
+
+
+def time(kind: Any, flash: bool = True, **fields: Any) -> tuple[float, float]:
+    machine = Machine(
+        GPU, Kernels(evidence=""), Profile("x", "x"), ggml=KERNELS, flash_attention=flash, host_bandwidth=100e9
+    )
+    latency, work = operator_time(Operator("x", kind, 1, **fields), machine)
+    return latency, work
+
+
+def q4(rows: float, **more: Any) -> tuple[float, float]:
+    """1 GB of q4_k and 2 TFLOP; rates 0.8 and 0.4 of 1 TB/s, half of 200 TFLOP/s."""
+    return time("gemm", weight_bytes=1e9, flops=2e12, format="q4_k", bits=4.5, rows=rows, **more)
+
+
+def test_one_row_reads_and_more_fill_tiles() -> None:
+    # Two launches; 1.25 ms of reading for up to eight rows, 2.5 ms for more; 20 ms of computing, and 16 rows wasted.
+    assert q4(1) == (pytest.approx(2e-6), pytest.approx(1.25e-3))
+    assert q4(8) == (pytest.approx(6e-6), pytest.approx(1.25e-3 + 20e-3 * 24 / 8))
+    assert q4(9) == (pytest.approx(6e-6), pytest.approx(2.5e-3 + 20e-3 * 25 / 9))
+    assert q4(1, tensors=3)[0] == pytest.approx(6e-6)  # the file keeps apart what engines fuse
+    # 16-bit weights compute at a share of the fp16 peak.
+    plain = time("gemm", weight_bytes=1e9, flops=2e12, format="bf16", bits=16, rows=16)
+    assert plain[1] == pytest.approx(1e9 / 0.45e12 + 2e12 / 60e12 * 32 / 16)
+    legacy = time("gemm", weight_bytes=1e9, flops=2e12, format="q8_0", bits=8.5, rows=16)
+    assert legacy[1] == pytest.approx(1e9 / 0.25e12 + 2e12 / 60e12 * 32 / 16)
+
+
+def test_the_rows_of_one_expert_share_a_tile() -> None:
+    def experts(tokens: float, rows: float, woken_ranks: int = 1) -> tuple[float, float]:
+        load = ExpertLoad(8, 8, tokens, 1.0, woken_ranks)  # every token wakes all eight
+        return time("experts", weight_bytes=1e9, flops=2e12, format="q4_k", bits=4.5, rows=rows, experts=load)
+
+    # One token: bytes alone. Four tokens are 32 rows, four an expert; half the rate, and four rows wasted in each.
+    assert experts(1, 8) == (pytest.approx(2e-6 + 10e-6), pytest.approx(1.25e-3))
+    assert experts(4, 32) == (pytest.approx(6e-6 + 10e-6), pytest.approx(1.25e-3 + 40e-3 * 8 / 4))
+
+
+def test_a_cache_is_read_at_its_share_and_a_state_waits() -> None:
+    assert time("attention", cache_bytes=1e9, rows=1) == (pytest.approx(2e-6), pytest.approx(2e-3))
+    assert time("attention", flash=False, cache_bytes=1e9, rows=1)[1] == pytest.approx(5e-3)
+    assert time("state", cache_bytes=1e9, rows=1) == (pytest.approx(22e-6), pytest.approx(2e-3))
+    assert time("elementwise", activation_bytes=1e9, rows=1) == (pytest.approx(9e-6), pytest.approx(4e-3))
+    assert time("embedding", activation_bytes=1e9, rows=1) == (0, pytest.approx(4e-3))
+
+
+def test_without_flash_attention_scores_pass_the_memory() -> None:
+    fields = {"flops": 4e12, "cache_bytes": 1e9, "rows": 512, "head_dim": 100}
+    # 80 ms at half of 100 TFLOP/s; without it 160, and 1e10 scores (4 · 100 FLOPs each) of four bytes pass three times.
+    assert time("prefill_attention", **fields)[1] == pytest.approx(2e-3 + 80e-3)
+    assert time("prefill_attention", flash=False, **fields)[1] == pytest.approx(2e-3 + 160e-3 + 3 * 4 * 1e10 / 1e12)
+
+
+@pytest.mark.parametrize("rows, copied", [(1, False), (31, False), (32, True), (512, True)])
+def test_the_host_reads_for_few_and_copies_for_many(rows: int, copied: bool) -> None:
+    # 1 GB at 0.7 of 100 GB/s, or over the link at 0.8 of 50 GB/s and then multiplied there.
+    latency, work = q4(rows, place="host")
+    device = q4(rows)
+    assert latency == pytest.approx(30e-6 + (device[0] if copied else 0))
+    assert work == pytest.approx(1e9 / 40e9 + device[1] if copied else 1e9 / 70e9)
+
+
+def test_launches_and_stages() -> None:
+    assert [launched(10, rows, 1e-6, 3e-6) for rows in (1, 2, 100)] == pytest.approx([10e-6, 30e-6, 30e-6])
+    # 0.62 of four stages' time is work: sixteen ubatches take one and fifteen parts of 2.48.
+    assert pipelined(16, 4) == pytest.approx(1 + 15 / 2.48)
+    assert pipelined(16, 2) == pytest.approx(1 + 15 / 1.24)
+    assert pipelined(1, 4) == 1
+    assert time("send", link_bytes=1e9, ranks=2) == (0.33e-3, 0)
