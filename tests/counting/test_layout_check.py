@@ -86,3 +86,10 @@ def test_the_hint_names_sizes_that_pass(spec: ModelSpec, tried: int, sizes: str)
     assert str(caught.value.hint).endswith(f": {sizes}")
     for size in map(int, sizes.split(", ")):
         check_layout(spec, Layout(tensor_parallel_size=size))
+
+
+def test_the_hint_names_what_divides() -> None:
+    # Twelve heads, and 50,257 words padded to 50,304 = 12 · 4,192.
+    with pytest.raises(KvcalcError) as refused:
+        check_layout(model((4, gqa(12, 64, query_heads=12)), vocab=50257), Layout(tensor_parallel_size=5))
+    assert (refused.value.hint or "").endswith(": 1, 2, 3, 4, 6, 12")
