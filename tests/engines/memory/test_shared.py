@@ -4,11 +4,14 @@ import pytest
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.engines import budget_of_start
+from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
 from kvcalc.engines.memory.shape import ProfileShape
-from kvcalc.engines.memory.shared import growth, system_use
+from kvcalc.engines.memory.shared import beside_the_host, growth, system_use
 from kvcalc.engines.memory.start import Start
+from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import MemorySetting
 from kvcalc.units import GIB
 
 QWEN38_27B = ProfileShape(hidden=5120, vocab=248320, layers=64, dense_width=17408, hybrid=True)
@@ -66,3 +69,34 @@ def test_a_desktop_card_says_what_windows_gives() -> None:
     said = [one for one in budget_of_start(start).assumptions if one.name == "memory elsewhere"]
     assert [round(one.value / GIB, 2) for one in said if isinstance(one.value, int)] == [23.99]
     assert "desktop" in said[0].why
+
+
+def test_what_the_system_keeps_is_taken_of_the_pool_by_engines_that_take_what_is_free() -> None:
+    # The system's 2 to 9 GiB, 4 as a rule; 90 GiB as another system comes, 120 at most.
+    gpu = replace(
+        load_gpu("gb10"),
+        memory_bytes=100 * GIB,
+        usable_memory_bytes=100 * GIB,
+        memory_settings=(
+            MemorySetting(system="other", usable_memory_bytes=90 * GIB, by_default=True),
+            MemorySetting(system="raised", usable_memory_bytes=120 * GIB, by_default=False),
+        ),
+    )
+
+    def budget(pool: int) -> MemoryBudget:
+        return MemoryBudget(
+            engine="x", engine_version=None, total=100 * GIB, requested=80 * GIB, weights=0,
+            initial_use=ByteRange.exactly(GIB),
+            pool=ByteRange(low=(pool - 5) * GIB, value=pool * GIB, high=(pool + 5) * GIB),
+        )  # fmt: skip
+
+    free, share = (beside_the_host(budget(40), gpu, share_of_all=whole) for whole in (False, True))
+    assert free.pool == ByteRange(low=(35 - 9 - 10) * GIB, value=36 * GIB, high=43 * GIB)
+    assert share.pool == ByteRange(low=(35 - 10) * GIB, value=40 * GIB, high=45 * GIB)
+    assert free.initial_use == share.initial_use == ByteRange(low=3 * GIB, value=5 * GIB, high=10 * GIB)
+    # Only what does not fit is looked at with the most that can be set: 20 GiB more, of which the engine asks for 80 %.
+    assert [
+        one.pool.high for pool in (4, 5) if (one := beside_the_host(budget(pool), gpu, share_of_all=False)).pool
+    ] == [(9 - 2 + 16) * GIB, (10 - 2) * GIB]
+    assert system_use(replace(gpu, usable_memory_bytes=95 * GIB)).value == 4 * GIB
+    assert system_use(replace(gpu, usable_memory_bytes=95 * GIB - 1)).value == 0
