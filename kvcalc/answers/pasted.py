@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kvcalc.answers.own_names import in_fields
 from kvcalc.answers.question import Loader, Question, ask
 from kvcalc.catalog.budgets import flag_fields
 from kvcalc.catalog.models import load_model
@@ -55,6 +56,9 @@ def pasted(text: str, flags: Mapping[str, Any], model: str | None = None, strict
     if strict and served.unknown:
         name, nearest = served.unknown[0]
         raise KvcalcError(f"--serve: {served.engine} has no {name}", hint=_nearest(nearest) or "leave it out")
+    flags = in_fields({**flags, "engine": served.engine}) | ({"engine": asked} if asked else {})
+    if asked is None:
+        del flags["engine"]
     _check_variables(served, flags, model)
     known = set(flag_fields().values())
     fields = {name: value for name, value in served.fields.items() if name in known}

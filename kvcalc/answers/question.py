@@ -50,7 +50,11 @@ def ask(model: str, flags: dict[str, Any], engine: str = USUAL_ENGINE, load: Loa
     strict = left.pop("strict", False)
     gpu_name = left.pop("gpu", None)
     workload = checked(Workload, {name: left.pop(name) for name in field_names(Workload) if name in left})
+    automatic = str(left.get("max_model_len")) in ("auto", "-1")
+    if automatic:
+        del left["max_model_len"]
     deployment = checked(Deployment, {"engine": engine, **left})
+    _check_owner(deployment)
     gpu = load_gpu(gpu_name) if gpu_name is not None else None
     check_local(deployment, gpu)
     found = without_doubts(load(model)) if strict else load(model)
@@ -60,7 +64,23 @@ def ask(model: str, flags: dict[str, Any], engine: str = USUAL_ENGINE, load: Loa
         from kvcalc.answers.drafts import with_draft
 
         spec, deployment = with_draft(spec, deployment)
-    return Question(spec, gpu, deployment, workload, asked=model, given=frozenset(flags))
+    question = Question(spec, gpu, deployment, workload, asked=model, given=frozenset(flags))
+    if automatic:
+        from kvcalc.answers.automatic import fitted
+
+        return fitted(question)
+    return question
+
+
+def _check_owner(deployment: Deployment) -> None:
+    """A setting of one engine changes nothing in another."""
+    if deployment.num_gpu_blocks_override is None:
+        return
+    from kvcalc.catalog.serve.table import sets
+
+    if not sets(deployment.engine, "num_gpu_blocks_override"):
+        hint = "leave it out, or give --kv-memory"
+        raise KvcalcError(f"{deployment.engine} takes no --num-gpu-blocks-override", hint=hint)
 
 
 # llama.cpp's own settings, by their flags: no other engine has them.
@@ -124,4 +144,8 @@ def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
         from kvcalc.catalog.quantization.online import requantize
 
         model = requantize(model, deployment.quantization, deployment.engine)
+    if deployment.language_model_only or deployment.limit_mm_per_prompt is not None:
+        from kvcalc.answers.media import without_towers
+
+        model = without_towers(model, deployment)
     return model

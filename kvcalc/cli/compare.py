@@ -1,11 +1,13 @@
 """`kvcalc compare`."""
 
-from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD
+from kvcalc.cli.flags import GPU, OUTPUT, OWN_NAMES, SERVED, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelsArgument, takes
 from kvcalc.cli.output import Output
 
 _SWEPT = frozenset(
-    flag.field for flag in (*GPU, *SERVING, *WORKLOAD, *SERVED) if flag.kind == "text" and flag.field != "serve"
+    flag.field
+    for flag in (*GPU, *SERVING, *WORKLOAD, *SERVED)
+    if flag.kind == "text" and flag.field not in {"serve", *OWN_NAMES}
 )
 
 

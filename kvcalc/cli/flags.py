@@ -27,10 +27,16 @@ def _switch(panel: str, field: str, names: str, help: str) -> Flag:
 GPU = (_text("Where", "gpu", "--gpu", "GPU", "A spec's name, an alias or a TOML: h100-sxm. `kvcalc gpus` lists them."),)
 
 LAYOUT = (
-    _text("Layout", "tensor_parallel_size", "--tensor-parallel-size -tp", "N", "GPUs that share each layer."),
-    _text("Layout", "pipeline_parallel_size", "--pipeline-parallel-size -pp", "N", "Stages of layers."),
-    _text("Layout", "data_parallel_size", "--data-parallel-size -dp", "N", "Replicas."),
-    _switch("Layout", "enable_expert_parallel", "--enable-expert-parallel", "Whole experts on each GPU."),
+    _text(
+        "Layout",
+        "tensor_parallel_size",
+        "--tensor-parallel-size -tp --tp --tp-size",
+        "N",
+        "GPUs that share each layer.",
+    ),
+    _text("Layout", "pipeline_parallel_size", "--pipeline-parallel-size -pp --pp-size", "N", "Stages of layers."),
+    _text("Layout", "data_parallel_size", "--data-parallel-size -dp --dp-size", "N", "Replicas."),
+    _switch("Layout", "enable_expert_parallel", "--enable-expert-parallel -ep", "Whole experts on each GPU."),
     _text(
         "Layout",
         "decode_context_parallel_size",
@@ -53,11 +59,15 @@ ENGINE = (
     _text("Engine", "engine", "--engine", "NAME", "ideal, vllm (default), sglang, trtllm or llamacpp."),
     _text("Engine", "engine_version", "--engine-version", "X.Y", "Rules of this version. Default: the newest known."),
     _text(
-        "Engine", "max_model_len", "--max-model-len", "TOKENS", "8192, 8k = 8,000, 8K = 8,192. Default: the model's."
+        "Engine",
+        "max_model_len",
+        "--max-model-len --context-length",
+        "TOKENS",
+        "8192, 8k = 8,000, 8K = 8,192; auto: the longest that fits. Default: the model's.",
     ),
     _text("Engine", "ctx_size", "--ctx-size -c", "TOKENS", "llama.cpp: cells of the whole cache, allocated as asked."),
     _text("Engine", "parallel", "--parallel -np", "N", "llama.cpp: slots that share --ctx-size."),
-    _text("Engine", "max_num_seqs", "--max-num-seqs", "N", "Sequences in a step, at most."),
+    _text("Engine", "max_num_seqs", "--max-num-seqs --max-running-requests", "N", "Sequences in a step, at most."),
     _text("Engine", "max_num_batched_tokens", "--max-num-batched-tokens", "TOKENS", "Tokens in a step, at most."),
     _text("Engine", "max_mamba_cache_size", "--max-mamba-cache-size", "N", "SGLang: slots of recurrent state."),
     _switch(
@@ -73,6 +83,11 @@ ENGINE = (
         "--enable-prefix-caching/--no-enable-prefix-caching",
         "Default: the engine's; vLLM's is on, for models with states since 0.26.",
     ),
+    _text("Engine", "num_gpu_blocks_override", "--num-gpu-blocks-override", "N", "vLLM: blocks of the cache, as told."),
+    _switch("Engine", "language_model_only", "--language-model-only", "No vision and audio towers."),
+    _text("Engine", "limit_mm_per_prompt", "--limit-mm-per-prompt", "ITEMS", "image=0,video=0, or JSON."),
+    _text("Engine", "speculative_config", "--speculative-config -sc", "JSON", "vLLM's drafts."),
+    Flag("enable_lora", ("--enable-lora",), None, "vLLM: one adapter, or --max-loras of them.", "Engine", kind="bool"),
     _switch("Engine", "offline", "--offline", "vLLM's LLM() instead of a server: it takes larger batches by default."),
     _switch("Engine", "enforce_eager", "--enforce-eager", "No CUDA graphs."),
     _text("Engine", "scheduler_recv_interval", "--scheduler-recv-interval", "N", "SGLang: steps between two looks."),
@@ -100,15 +115,34 @@ NUMBERS = (
     _text("Numbers", "dtype", "--dtype", "TYPE", "bf16, fp16 or fp32. Default: the config's."),
     _text("Numbers", "quantization", "--quantization -q", "SCHEME", "Store the weights as fp8, awq, gptq, nvfp4, ..."),
     _text("Numbers", "kv_cache_dtype", "--kv-cache-dtype", "TYPE", "auto, bf16, fp8, int8, nvfp4, ..."),
+    _text("Numbers", "cache_type_k", "--cache-type-k -ctk", "TYPE", "llama.cpp: of keys; values have f16 or -ctv's."),
+    _text("Numbers", "cache_type_v", "--cache-type-v -ctv", "TYPE", "llama.cpp: of values."),
     _text("Numbers", "mamba_ssm_cache_dtype", "--mamba-ssm-cache-dtype", "TYPE", "Recurrent state: auto, bf16, fp32."),
 )
 
 MEMORY = (
     _text("Memory", "gpu_memory_utilization", "--gpu-memory-utilization", "SHARE", "Share the engine may use."),
+    _text("Memory", "mem_fraction_static", "--mem-fraction-static", "SHARE", "SGLang: share of weights and pools."),
+    _text(
+        "Memory",
+        "free_gpu_memory_fraction",
+        "--kv-cache-free-gpu-memory-fraction --free-gpu-memory-fraction",
+        "SHARE",
+        "TensorRT-LLM: share of what the weights leave.",
+    ),
+    _text("Memory", "kv_cache_memory_bytes", "--kv-cache-memory-bytes", "BYTES", "vLLM: the pool per GPU; 25G."),
     _text("Memory", "kv_memory_bytes", "--kv-memory", "SIZE", "Set the cache pool per GPU outright: 50GB, 46GiB."),
     _text("Memory", "overhead_bytes", "--overhead", "SIZE", "Memory per GPU besides weights and cache: 3GiB."),
     _text("Memory", "cpu_offload_bytes", "--cpu-offload-gb", "GIB", "Weights kept in CPU memory, GiB per GPU."),
     _text("Memory", "swap_space_bytes", "--swap-space", "GIB", "CPU swap space, GiB per GPU."),
+)
+
+# Fields that are one engine's own name for another: kvcalc.answers.own_names puts them into it.
+OWN_NAMES = frozenset(
+    (
+        *("speculative_config", "enable_lora", "cache_type_k", "cache_type_v"),
+        *("mem_fraction_static", "free_gpu_memory_fraction", "kv_cache_memory_bytes"),
+    )
 )
 
 COST = (

@@ -6,7 +6,7 @@ from functools import cached_property, wraps
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from kvcalc.cli import complete
-from kvcalc.cli.flags import Flag
+from kvcalc.cli.flags import OWN_NAMES, Flag
 from kvcalc.cli.words import flag_words, read
 from kvcalc.errors import KvcalcError
 
@@ -95,6 +95,10 @@ class Command:
 
     def call(self, values: dict[str, Any], flags: Flags) -> Any:
         """Run the command with what was given."""
+        if flags.keys() & self._own_names and "serve" not in flags:
+            from kvcalc.answers.own_names import in_fields
+
+            flags = in_fields(flags)
         if "serve" in flags:
             values, flags = self._served(values, flags)
         return self.function(**values, flags=flags)
@@ -115,6 +119,11 @@ class Command:
                         for name, value in command.flags.items()}  # fmt: skip
         named = {} if self._positionals.keys() & {"model", "models"} else {"model": command.model}
         return values, flags | named | {"command": command}
+
+    @cached_property
+    def _own_names(self) -> set[str]:
+        """Fields that are an engine's own name for another."""
+        return {flag.field for flag in self.flags if flag.field in OWN_NAMES}
 
     @cached_property
     def _spelled(self) -> dict[str, Flag]:

@@ -28,6 +28,24 @@ def gib(what: str) -> FromText:
     return FromText(parse_gib, what)
 
 
+def engine_called(text: str, what: str = "--engine") -> str:
+    """An engine by its name here, however it is spelled.
+
+    >>> engine_called("llama.cpp"), engine_called("vLLM")
+    ('llamacpp', 'vllm')
+    """
+    return _SPELLED.get(text.lower(), text.lower())
+
+
+def usd(text: str, what: str) -> float:
+    """A price; the dollar sign may stand in front.
+
+    >>> usd("$1.99", "--price"), usd("1.99", "--price")
+    (1.99, 1.99)
+    """
+    return parse_number(text.strip().removeprefix("$"), what)
+
+
 def number(what: str) -> FromText:
     """Reads a field as a plain number, where it comes as text."""
     return FromText(parse_number, what)
@@ -40,6 +58,7 @@ BATCHED_TOKENS = 8192
 Engine = Literal["ideal", "vllm", "sglang", "trtllm", "llamacpp"]
 IDEAL: Engine = "ideal"  # the lessons' arithmetic: no engine at all
 USUAL_ENGINE: Engine = "vllm"  # where none is named
+_SPELLED = {"llama.cpp": "llamacpp", "llama-cpp": "llamacpp", "tensorrt-llm": "trtllm", "trt-llm": "trtllm"}
 Tokens = Annotated[int, Within(ge=1, le=10**9)]
 Sequences = Annotated[int, Within(ge=1, le=10**7)]
 Ranks = Annotated[int, Within(ge=1, le=4096)]
@@ -67,7 +86,7 @@ class Layout(Frozen):
 class Deployment(Layout):
     """A layout, an engine and its settings. None means the engine's own default."""
 
-    engine: Engine = "vllm"
+    engine: Annotated[Engine, FromText(engine_called, "--engine")] = "vllm"
     engine_version: str | None = None
     dtype: str = "auto"
     quantization: str | None = None
@@ -82,6 +101,9 @@ class Deployment(Layout):
     gpu_memory_utilization: Annotated[float | None, Within(gt=0, le=1), number("--gpu-memory-utilization")] = None
     max_mamba_cache_size: Annotated[Sequences | None, count("--max-mamba-cache-size")] = None  # SGLang: slots of state
     enable_prefix_caching: bool | None = None
+    num_gpu_blocks_override: Annotated[Sequences | None, count("--num-gpu-blocks-override")] = None  # vLLM
+    language_model_only: bool = False  # no vision and audio towers
+    limit_mm_per_prompt: str | None = None  # image=0,video=0: a tower without items is not loaded
     enforce_eager: bool = False
     enable_dp_attention: bool = False  # SGLang: replicas of attention inside the tensor-parallel GPUs
     attention_settled: bool = False  # no flag: the sizes above are those of a replica already
@@ -106,7 +128,7 @@ class Deployment(Layout):
     host_memory_bandwidth: str | None = None  # a number with its unit, or a common host's name
     gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None
     network_bandwidth_bytes_per_s: Annotated[Bytes | None, Within(gt=0), size("--network-bandwidth")] = None  # of a GPU
-    price_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e6), number("--price")] = None  # of one GPU
+    price_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e6), FromText(usd, "--price")] = None  # of one GPU
     price_file: str | None = None
     pricing: Pricing = "on-demand"  # how a cloud's machine is paid
 

@@ -93,7 +93,7 @@ def llamacpp(settings: Settings) -> Meaning:
         fields["n_cpu_moe"] = EVERY_LAYER
     bench = _part(left, "bench")
     if bench:
-        fields |= {"slots": "1", "context_tokens": str(sum(int(value) for value in bench.values()) or 1)}
+        fields |= {"parallel": "1", "ctx_size": str(sum(int(value) for value in bench.values()) or 1)}
     spec = _part(left, "speculation")
     drafts = spec.get("num_speculative_tokens", "3" if spec.get("model") else "0")
     shown = {"method": "draft", "model": None, **spec, "num_speculative_tokens": _whole(drafts)}

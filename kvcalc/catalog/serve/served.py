@@ -257,7 +257,7 @@ def _origins(typed: Mapping[str, str], fields: Iterable[str]) -> dict[str, str]:
         "max_loras": ("enable_lora",),
         "enforce_eager": ("optimization_level", "compilation.cudagraph_mode", "graphs"),
         "num_redundant_experts": ("eplb.num_redundant_experts",),
-        "context_tokens": ("bench.generated", "bench.prompt", "bench.depth"),
+        "ctx_size": ("bench.generated", "bench.prompt", "bench.depth"),
     }
     found = {}
     for name in fields:

@@ -60,6 +60,15 @@ def command_line(name: str) -> CommandLine:
     return CommandLine(id=name, engine=about["engine"], about=about, flags=flags)
 
 
+def sets(engine: str, setting: str) -> bool:
+    """Whether an engine's command line can set this.
+
+    >>> sets("vllm", "num_gpu_blocks_override"), sets("ideal", "num_gpu_blocks_override")
+    (True, False)
+    """
+    return engine in COMMAND_LINES and any(flag.setting == setting for flag in command_line(engine).flags)
+
+
 @cache
 def whole(name: str) -> CommandLine:
     """With the flags that are understood but not used: what reading a command needs."""

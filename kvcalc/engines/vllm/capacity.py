@@ -32,7 +32,7 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     fullest = max(stages, key=lambda stage: (_block_bytes(groups, stage, layout), _growing_bytes(groups, stage)))
     size = _block_bytes(groups, fullest, layout)
     pool = Pool(
-        num_blocks=pool_bytes // size if size else 0,
+        num_blocks=deployment.num_gpu_blocks_override or (pool_bytes // size if size else 0),
         block_bytes=size,
         groups=tuple(_taken(group, fullest, deployment, rules, hybrid) for group in groups),
         unusable_blocks=1,

@@ -78,7 +78,7 @@ def test_windows_paths_and_placeholders_survive() -> None:
         r'llama-server.exe -m "C:\models\a b.gguf" --mmproj C:\models\mmproj.gguf -c 8000 --api-key <your-key>'
     )
     assert served.model == r"C:\models\a b.gguf"
-    assert served.fields == {"context_tokens": "8000"}
+    assert served.fields == {"ctx_size": "8000"}
     assert served.not_modelled == (("--mmproj", "memory"),)
 
 
@@ -115,7 +115,7 @@ def test_sglang_takes_beginnings_and_refuses_underscores() -> None:
 
 def test_llamacpp_takes_no_equals_sign_and_folds_underscores() -> None:
     served = read_command("llama-server -m m.gguf --ctx_size 4096 --parallel=2")
-    assert served.fields == {"context_tokens": "4096"}
+    assert served.fields == {"ctx_size": "4096"}
     assert served.unknown == (("--parallel", "-np"),)
 
 
@@ -150,8 +150,8 @@ def test_bench_lists_are_tests() -> None:
     """tools/llama-bench: n_ctx = n_prompt + n_gen + n_depth of a test."""
     served = read_command("llama-bench -m a.gguf -p 512 -n 0 -d 0,4096 -ngl 99")
     assert served.models == ("a.gguf",)
-    assert served.fields["slots"] == "1"
-    assert served.fields["context_tokens"] == "4608"
+    assert served.fields["parallel"] == "1"
+    assert served.fields["ctx_size"] == "4608"
 
 
 def test_an_image_names_the_version() -> None:
