@@ -17,6 +17,7 @@ from kvcalc.specs.load import Workload
 CERTAIN = frozenset({"gpu", "engine", "dtype", "quantization", "kv_cache_dtype", "context", "batch"})
 SERVED = frozenset({"input_len", "output_len", "concurrency"})  # certain where both lengths are given
 LAYOUT = frozenset({"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"})
+TOWERS = frozenset({"language_model_only", "limit_mm_per_prompt"})
 WHY = "changes no figure of this answer"
 WHY_LONE = "changes no figure without the other length beside it"
 
@@ -29,6 +30,8 @@ def unused(question: Question, answer: Callable[[Question], object]) -> tuple[As
         answer: everything that a report shows, for comparison; it gives no heed to what was given.
     """
     suspects = question.given - CERTAIN
+    if any(one.name == "towers" for one in question.model.assumptions):
+        suspects -= TOWERS  # the model was read without them
     lengths = question.workload.input_len is not None, question.workload.output_len is not None
     if all(lengths):
         suspects -= SERVED
