@@ -91,6 +91,10 @@ def llamacpp(settings: Settings) -> Meaning:
         del left["n_gpu_layers"]  # all, auto or -1: as many as there are
     if left.pop("cpu_moe", None):
         fields["n_cpu_moe"] = EVERY_LAYER
+    if "flash_attn" in left:
+        left["flash_attn"] = {"true": "on", "1": "on", "false": "off", "0": "off"}.get(
+            str(left["flash_attn"]), left["flash_attn"]
+        )
     bench = _part(left, "bench")
     if bench:
         fields |= {"parallel": "1", "ctx_size": str(sum(int(value) for value in bench.values()) or 1)}
