@@ -155,8 +155,10 @@ def takes(
     another's in this command.
     """
     lines = says or {}
-    flags = [flag._replace(help=lines.get(flag.field, flag.help)) for group in groups for flag in group]
-    return lambda function: Command(function, flags, repeated)
+    first: dict[str, Flag] = {}  # a command's own flag stands for the shared one of its name
+    for flag in (flag for group in groups for flag in group):
+        first.setdefault(flag.field, flag._replace(help=lines.get(flag.field, flag.help)))
+    return lambda function: Command(function, list(first.values()), repeated)
 
 
 def _own(parameter: inspect.Parameter, hint: Any, optional: bool) -> inspect.Parameter:
