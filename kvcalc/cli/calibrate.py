@@ -33,7 +33,7 @@ def command(flags: Flags) -> None:
     """This device's real bandwidth, matrix rate and latencies, saved as a GPU spec; or others' results as factors.
 
     \b
-      kvcalc calibrate --from bench.json --model llama-3.1-8b --gpu h100-sxm --spec my-h100.toml
+      kvcalc calibrate --from bench.json --model llama-3.1-8b --gpu h100-sxm
       kvcalc calibrate
       kvcalc calibrate --device cpu --spec my-machine.toml
       kvcalc size llama-3-8b --gpu my-machine.toml
