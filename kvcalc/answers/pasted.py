@@ -101,9 +101,10 @@ def taken_by(command: Pasted, fields: set[str]) -> Pasted:
 
 def with_command(report: Report, command: Pasted) -> Report:
     """The report, saying of its inputs that they are from a command."""
+    names = {"context_tokens": report.inputs.get("ctx_size"), "slots": report.inputs.get("parallel")}
     return replace(
         report,
-        inputs={**report.inputs, **command.inputs},
+        inputs={**report.inputs, **{name: value for name, value in names.items() if value}, **command.inputs},
         assumptions=(*report.assumptions, *command.assumptions),
         warnings=(*command.warnings, *report.warnings),
     )

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.catalog.serve.table import CommandLine, Flag, command_line
-from kvcalc.catalog.serve.wording import GIB_FIELDS, OWN_DRAFTER, WORDINGS, Settings, given_fields
+from kvcalc.catalog.serve.wording import GIB_FIELDS, OWN_DRAFTER, UNFLAGGED, WORDINGS, Settings, given_fields
 from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB
 
 # Fields that are no setting of an engine: they say what a GPU costs or where it stands.
-NO_SETTING = frozenset({"price_usd_per_hour", "price_file", "pricing", "gpus_per_node", "offline"})
+NO_SETTING = frozenset({"price_usd_per_hour", "price_file", "pricing", "gpus_per_node", "offline", *UNFLAGGED})
 
 
 class Command(NamedTuple):

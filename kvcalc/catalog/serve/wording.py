@@ -20,6 +20,7 @@ PLAIN = (
 )
 
 
+UNFLAGGED = ("attention_settled", "raw_latents", "draft_unread")  # what kvcalc has found out, not what was asked
 OWN_DRAFTER = "own drafter"  # among the fields given: the model has layers that draft
 
 
@@ -33,7 +34,7 @@ class Said(NamedTuple):
 def given_fields(deployment: Deployment) -> dict[str, Any]:
     """The fields that are not as they are when nothing is said; the engine is the command itself."""
     usual = vars(Deployment())
-    left = ("engine", "engine_version")
+    left = ("engine", "engine_version", *UNFLAGGED)
     return {name: value for name, value in vars(deployment).items() if name not in left and value != usual.get(name)}
 
 
@@ -106,6 +107,8 @@ def llamacpp(given: Mapping[str, Any]) -> Iterator[Said]:
     yield from _plain(
         {name: value for name, value in given.items() if name != "kv_cache_dtype"}, "enable_prefix_caching"
     )
+    if "quantization" in given:
+        yield Said(("quantization",), ({},))  # the file's own
     if "kv_cache_dtype" in given:
         keys, _, values = str(given["kv_cache_dtype"]).partition(",")
         yield Said(("kv_cache_dtype",), ({"cache_type_k": keys, "cache_type_v": values or keys},))
@@ -153,6 +156,9 @@ def _nodes(given: Mapping[str, Any]) -> Iterator[Said]:
 
 def _drafter(given: Mapping[str, Any], without: str, own: str) -> dict[str, str | bool]:
     """Who drafts: a model; else the layers that the target has for it; else nobody but the prompt's own n-grams."""
-    if given.get("draft"):
-        return {"speculation.model": str(given["draft"])}
+    draft = str(given.get("draft") or "")
+    if draft.lower().replace("-", "") in ("ngram", "mtp", "nextn", "eagle", "eagle2", "eagle3", "medusa", "suffix"):
+        return {"speculation.method": draft}
+    if draft:
+        return {"speculation.model": draft}
     return {"speculation.method": own if given.get(OWN_DRAFTER) else without}

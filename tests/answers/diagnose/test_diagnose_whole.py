@@ -114,7 +114,7 @@ def test_llama_cpp_with_two_caches() -> None:
     assert found.log["weights_bytes"] == int(10949.38 * MIB)  # what stays with the CPU is not the GPU's
     assert all(one.agrees for one in found.agreement)
     assert "weights" not in {one.name for one in found.agreement}  # a card does not know the file's types
-    assert found.advice[0].change == "-np 3 -c 393216"  # n_ctx is the model's maximum already
+    assert found.advice[0].change == "-c 393216 -np 3"  # n_ctx is the model's maximum already
 
 
 def test_llama_cpp_names_a_file() -> None:
