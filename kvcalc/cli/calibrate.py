@@ -28,7 +28,11 @@ _FROM = (
 )  # fmt: skip
 
 
-@takes(DEVICE, _SHAPE, _FROM, GPU, SERVING, _SPEC, OUTPUT)
+# How what was measured was served; --dtype and --block-size stand above already.
+_SERVED_BY = tuple(flag for flag in SERVING if flag.field not in {own.field for own in _SHAPE})
+
+
+@takes(DEVICE, _SHAPE, _FROM, GPU, _SERVED_BY, _SPEC, OUTPUT)
 def command(flags: Flags) -> None:
     """This device's real bandwidth, matrix rate and latencies, saved as a GPU spec; or others' results as factors.
 
