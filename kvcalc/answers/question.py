@@ -92,7 +92,8 @@ LOCAL = {
 
 def check_local(deployment: Deployment, gpu: GpuSpec | None) -> None:
     """Raise KvcalcError where a setting of llama.cpp is given to another engine, or to no purpose."""
-    if gpu is not None and gpu.split_over > 1 and deployment.engine not in ("llamacpp", "ideal"):
+    splits = rules(deployment.engine).OFFLOADS or not rules(deployment.engine).TIMED
+    if gpu is not None and gpu.split_over > 1 and not splits:
         raise KvcalcError(
             f"{deployment.engine} does not split a model over unequal cards ({gpu.name})", hint="add --engine llamacpp"
         )

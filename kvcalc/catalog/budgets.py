@@ -23,6 +23,7 @@ _OWN_KEYS = ("name", "model", "serve", "gpu", "limit")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization",
           "isl": "input_len", "osl": "output_len"}  # fmt: skip
 _TARGETS = ("ttft_s", "tpot_s")  # in a budget they are limits
+_WORKED_OUT = ("attention_settled", "raw_latents", "draft_unread")  # fields of a deployment that are no flags
 # A number in the file is no version: 0.10 would be read as 0.1.
 NUMERIC = read_from_text(Deployment) | read_from_text(Workload)
 LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
@@ -30,7 +31,8 @@ LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
 
 def flag_fields() -> dict[str, str]:
     """Every flag that a file may set, without its dashes, and the field it fills."""
-    names = (*field_names(Deployment), *(name for name in field_names(Workload) if name not in _TARGETS))
+    said = (name for name in field_names(Deployment) if name not in _WORKED_OUT)
+    names = (*said, *(name for name in field_names(Workload) if name not in _TARGETS))
     return {flag_of(name)[2:]: name for name in names} | _SHORT | {"strict": "strict"}
 
 

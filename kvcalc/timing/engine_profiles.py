@@ -22,6 +22,7 @@ class Profile(NamedTuple):
     since: str = ""  # the first version that it holds for
     vendor: str = ""  # of the GPUs, with their architecture where it matters ("AMD CDNA 3"); empty: any
     library: str = "vllm"  # whose attention and all-reduce kernels it runs
+    ggml: bool = False  # its kernels are llama.cpp's own, by backend and build
     # A step
     step_s: float = 0  # once a step: scheduler, sampling kernel, launch
     moe_step_s: float = 0  # once a step more where the model has experts

@@ -66,7 +66,7 @@ def machine_of(gpu: GpuSpec, deployment: Deployment) -> Machine:
 def _uncalibrated(gpu: GpuSpec, deployment: Deployment) -> Machine:
     profile = profile_for(deployment.engine, deployment.engine_version, maker_of(gpu))
     machine = with_profile(gpu, profile, deployment.gpus_per_node)
-    if deployment.engine != "llamacpp":
+    if not profile.ggml:
         return machine
     setting = local_setting(gpu, deployment)
     shared = gpu.unified_memory and deployment.host_memory_bandwidth is None
