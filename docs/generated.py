@@ -32,6 +32,11 @@ GROUPS = {
 }
 
 
+def anchor(title: str) -> str:
+    """What a heading is linked by: dots go."""
+    return title.lower().replace(".", "")
+
+
 def command_of(name: str) -> Command:
     found: Command = import_module(f"kvcalc.cli.{name}").command
     return found
@@ -71,9 +76,9 @@ def _shared(command: Command) -> Iterator[str]:
         found = [flag for flag in group if flag.field in taken]
         left = [flag for flag in found if flag in command.flags]  # the others stand in the command's own table
         if found == list(group):
-            yield f"[{title}](#{title.lower()})"
+            yield f"[{title}](#{anchor(title)})"
         else:
-            yield from (f"[`{flag.names[0]}`](#{title.lower()})" for flag in left)
+            yield from (f"[`{flag.names[0]}`](#{anchor(title)})" for flag in left)
 
 
 def _differs(flag: Flag) -> bool:

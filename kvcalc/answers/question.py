@@ -78,7 +78,7 @@ def _check_owner(deployment: Deployment) -> None:
         return
     from kvcalc.catalog.serve.table import sets
 
-    if not sets(deployment.engine, "num_gpu_blocks_override"):
+    if rules(deployment.engine).TIMED and not sets(deployment.engine, "num_gpu_blocks_override"):
         hint = "leave it out, or give --kv-memory"
         raise KvcalcError(f"{deployment.engine} takes no --num-gpu-blocks-override", hint=hint)
 

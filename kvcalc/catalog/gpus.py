@@ -46,7 +46,7 @@ def load_gpu(name_or_path: str) -> GpuSpec:
     """
     if _is_path(name_or_path):
         return gpu_from_toml(Path(name_or_path))
-    if is_split(name_or_path):
+    if _is_joint(name_or_path):
         return split_of(name_or_path, load_gpu)
     meant = _meant(name_or_path)
     if isinstance(meant, GpuSpec):
@@ -64,7 +64,7 @@ def other_boards(name_or_path: str) -> tuple[GpuSpec, ...]:
     Raises:
         KvcalcError: unknown or ambiguous name.
     """
-    meant = None if _is_path(name_or_path) or is_split(name_or_path) else _meant(name_or_path)
+    meant = None if _is_path(name_or_path) or _is_joint(name_or_path) else _meant(name_or_path)
     return tuple(map(_named, meant.others)) if isinstance(meant, Meaning) else ()
 
 
@@ -143,6 +143,11 @@ def _meant(text: str) -> Meaning | GpuSpec:
     if found is None:
         raise KvcalcError(f"unknown GPU {text[:100]!r}", hint=_hint(text[:100]))
     return found
+
+
+def _is_joint(text: str) -> bool:
+    """Whether a name is of several cards, and not one card's own (Ryzen AI Max+ 395)."""
+    return is_split(text) and not spellings.is_name(text) and spellings.meaning(text, _named) is None
 
 
 def _in_cloud(text: str) -> GpuSpec | None:

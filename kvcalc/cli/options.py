@@ -44,7 +44,7 @@ class Command:
             if not names and needed and "serve" not in line.flags:
                 return None
             if several:
-                values[name], names = names, []
+                values[name], names = names or None, []
             elif names:
                 values[name] = names.pop(0)
             elif needed:
