@@ -77,7 +77,13 @@ SWEPT = frozenset(
 )
 
 
-@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, SERVING, FILES, RAY, OUTPUT, repeated=SWEPT)
+# The scheduler's own flags stand above already: blocks as it counts them, the link between its pools.
+_SERVED_BY = tuple(
+    flag for flag in SERVING if not {name for own in SCHEDULER for name in own.names}.intersection(flag.names)
+)
+
+
+@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, _SERVED_BY, FILES, RAY, OUTPUT, repeated=SWEPT)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Requests through the engine's scheduler: latencies, goodput, queues, what is in use.
 
