@@ -9,15 +9,15 @@ from typing import Any
 from times.setting import Setting, setting_of
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.drafts import as_served
 from kvcalc.answers.question import Question
 from kvcalc.answers.speculate.acceptance import Acceptance, from_lengths
 from kvcalc.answers.speculate.drafter import Drafter, Tree, drafter, family_word, method, usual_acceptance
-from kvcalc.answers.speculate.memory import as_served, deploy_draft
+from kvcalc.answers.speculate.memory import deploy_draft
 from kvcalc.answers.speculate.rounds import Overheads, Round, Rounds, tables
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
 from kvcalc.timing.engine_profiles import profiles
@@ -144,9 +144,7 @@ def _drafting(target: Deployed, name: str, spec: Mapping[str, Any]) -> tuple[Dra
         return found, int(gamma or (known["tree"]["depth"] if own else USUAL_GAMMA))
     model_name, form = _model(name)
     found = drafter(target.model, model_name, None, Tree())
-    assert found.model is not None
-    stored = as_served(found.model, target.model.dtype, form)
-    return replace(found, model=stored, own=stored), int(gamma or USUAL_GAMMA)
+    return as_served(found, target.model, form), int(gamma or USUAL_GAMMA)
 
 
 def _bare(name: str) -> str:

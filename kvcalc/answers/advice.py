@@ -74,7 +74,7 @@ def _outcome(speed: Performance, point: OperatingPoint, measured_pool: int | Non
     return Outcome(
         fits=unfit_reason(deployed, point, seen) is None,
         tokens=held.kv_cache_size_tokens if held else None,
-        batch=held.max_batch(point.context) if held else None,
+        batch=held.max_batch(deployed.slots(point.context)) if held else None,
         pool=deployed.pool_bytes,
         longest=deployed.longest(seen),
         usd=usd,

@@ -209,7 +209,15 @@ class Deployed:
 
     def max_batch(self, context: int) -> int | None:
         """Whole sequences of this context; None: no limit, or the pool is not predicted."""
-        return None if self.capacity is None else self.capacity.max_batch(context)
+        return None if self.capacity is None else self.capacity.max_batch(self.slots(context))
+
+    def slots(self, context: int) -> int:
+        """Tokens that a sequence of this context has room for: drafted ones too, up to max_model_len.
+
+        Source: KVCacheManager.allocate_slots (num_lookahead_tokens) of vLLM, vllm/v1/core/kv_cache_manager.py
+        """
+        reach, longest = context + self.deployment.num_speculative_tokens, self.max_model_len
+        return reach if longest is None else max(context, min(reach, longest))
 
     def beyond(self, tokens: int) -> str | None:
         """The limit that so many tokens are above, in words; None: there is none."""

@@ -101,7 +101,7 @@ def _sequence_too_long(deployed: Deployed, held: Capacity) -> str | None:
 
 
 def _batch_too_large(deployed: Deployed, held: Capacity, context: int) -> str | None:
-    fitting, wanted = held.max_batch(context), deployed.question.workload.batch or 1
+    fitting, wanted = held.max_batch(deployed.slots(context)), deployed.question.workload.batch or 1
     if fitting is None or fitting >= wanted:
         return None
     return f"{format_count(fitting)} sequences of {format_count(context)} fit, {format_count(wanted)} asked"

@@ -106,7 +106,7 @@ def _sharing(deployed: Deployed, shared: int, context: int) -> int | None:
         once = sum(g.blocks(shared) - g.weight * g.fixed_blocks for g in pool.groups if _shareable(g.window, g.kind))
         if deployed.replica.ideal:
             once = int(shared * sum(g.token_bytes for g in pool.groups if g.window is None))
-        each = pool.blocks(context) - once
+        each = pool.blocks(deployed.slots(context)) - once
         room = pool.num_blocks - pool.unusable_blocks - once
         if each > 0:
             fitting.append(max(0, room // each))

@@ -36,7 +36,7 @@ def _ideal(deployed: Deployed, context: int) -> Iterator[Figure]:
     if len(profile.groups) == 1 and profile.groups[0].window is None and not profile.fixed_bytes:
         per_token = profile.bytes_per_token
         yield explain(cache.kv_tokens_that_fit, name="tokens", kv_memory_bytes=pool, kv_bytes_per_token=per_token)
-    if needed := profile.stored(context):
+    if needed := profile.stored(deployed.slots(context)):
         yield explain(cache.max_batch, _sequences(context), kv_memory_bytes=pool, cache_bytes_per_sequence=needed)
 
 
@@ -45,7 +45,8 @@ def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
     held, longest = deployed.capacity, deployed.max_model_len
     if held is None or not held.pools:
         return
-    pool = _first_full(held.pools, context)
+    slots = deployed.slots(context)
+    pool = _first_full(held.pools, slots)
     group = pool.groups[0]
     size = group.block_size
     if size is not None and len(pool.groups) == 1 and group.window is None and group.token_bytes:
@@ -58,14 +59,14 @@ def _blocks(deployed: Deployed, context: int) -> Iterator[Figure]:
         )
         if in_pool.value == pool.num_blocks:
             yield in_pool
-            name = f"blocks of a sequence of {format_count(context)}"
-            yield explain(paging.blocks_for_tokens, name, tokens=context, block_size=size)
+            name = f"blocks of a sequence of {format_count(slots)}"
+            yield explain(paging.blocks_for_tokens, name, tokens=slots, block_size=size)
     sequences = explain(
         paging.sequences_in_blocks,
         _sequences(context),
         num_blocks=pool.num_blocks,
         unusable_blocks=pool.unusable_blocks,
-        blocks_per_sequence=pool.blocks(context),
+        blocks_per_sequence=pool.blocks(slots),
     )
     if sequences.value == deployed.max_batch(context):
         yield sequences

@@ -5,24 +5,25 @@ from typing import Annotated
 
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.drafts import as_served
 from kvcalc.answers.explain import explain
 from kvcalc.answers.performance import Performance, usd_per_million
 from kvcalc.answers.question import Question
 from kvcalc.answers.speculate.acceptance import Acceptance, break_even, from_files, from_lengths, from_rates
 from kvcalc.answers.speculate.drafter import Drafter, Tree, drafter, usual_acceptance
-from kvcalc.answers.speculate.memory import as_served, deploy_draft, draft_memory
+from kvcalc.answers.speculate.memory import deploy_both, deploy_draft, draft_memory
 from kvcalc.answers.speculate.rounds import Rounds
 from kvcalc.answers.unused import unused
-from kvcalc.answers.verdict import Verdict, verdict
+from kvcalc.answers.verdict import verdict
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import speculative as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.data import data_of
-from kvcalc.results.speculate import AtCapacity, BatchRow, DraftMemory, GammaRow, SpeculateReport, SpeculateResult
+from kvcalc.results.speculate import AtCapacity, BatchRow, GammaRow, SpeculateReport, SpeculateResult
 from kvcalc.specs.base import Assumption, Frozen, replace
 from kvcalc.specs.constraints import Checked, FromText, Within
 from kvcalc.specs.deployment import count, number
-from kvcalc.units import format_count, parse_count, parse_number
+from kvcalc.units import parse_count, parse_number
 
 SHOWN_GAMMAS = 8
 LARGEST_BATCH = 2**16
@@ -119,10 +120,7 @@ def _drafter(target: Deployed, settings: SpeculateSettings) -> tuple[Drafter, tu
     found = drafter(target.model, settings.draft, settings.draft_cost, shape)
     if settings.draft_quantization is not None and found.kind != "model":
         raise KvcalcError("--draft-quantization: no draft model is given", hint="name one with --draft")
-    if found.model is not None and found.kind == "model":
-        stored = as_served(found.model, target.model.dtype, settings.draft_quantization)
-        found = replace(found, model=stored, own=stored)
-    return found, found.assumptions
+    return as_served(found, target.model, settings.draft_quantization), found.assumptions
 
 
 def _acceptance(
@@ -172,8 +170,9 @@ def _result(rounds: Rounds, batch: int, gamma: int, best: int, plain: Performanc
     context = plain.point.context
     at = rounds.at(batch, gamma)
     replicas = target.deployment.data_parallel_size
-    memory = draft_memory(target, rounds.draft, rounds.drafter, context, gamma)
-    fitting = _verdict(plain, memory, batch)
+    both = deploy_both(target, rounds.drafter, gamma or 1)
+    memory = draft_memory(target, both, context)
+    fitting = verdict(both, plain.point)
     last = max(SHOWN_GAMMAS, gamma, best)
     speed, plain_speed = replicas * batch / at.tpot_s, replicas * batch / at.plain_s
     return SpeculateResult(
@@ -213,15 +212,6 @@ def _result(rounds: Rounds, batch: int, gamma: int, best: int, plain: Performanc
         at_capacity=_at_capacity(rounds, gamma, memory.max_batch, memory.max_batch_without),
         serving=plain.serving,
     )
-
-
-def _verdict(plain: Performance, memory: DraftMemory, batch: int) -> Verdict:
-    """The target's, and whether the batch has its cache beside the draft."""
-    found = verdict(plain.deployed, plain.point)
-    if found.fits is False or memory.max_batch is None or memory.max_batch >= batch:
-        return found
-    many = f"{format_count(memory.max_batch)} sequences of {format_count(plain.point.context)}"
-    return Verdict("does_not_fit", f"{many} fit beside the draft, {format_count(batch)} asked")
 
 
 def _gamma_row(rounds: Rounds, batch: int, gamma: int) -> GammaRow:

@@ -5,6 +5,7 @@ from fractions import Fraction
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.ideal.dtypes import cache_dtype
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 
@@ -39,6 +40,9 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: 
     """
     length, dtype = length_of(model, deployment), cache_dtype(model, deployment)
     spread = deployment.decode_context_parallel_size
+    if deployment.draft is not None and model.mtp:
+        stages = [*stages[:-1], stages[-1].union(*(group.layers for group in model.mtp))]
+        model = replace(model, groups=(*model.groups, *model.mtp), mtp=())
     state = None if deployment.mamba_ssm_cache_dtype == "auto" else deployment.mamba_ssm_cache_dtype
     profiles = [cache_profile(model, dtype, state, deployment.layout, stage) for stage in stages]
     fullest = max(profiles, key=lambda profile: profile.stored(length or 1))

@@ -19,7 +19,8 @@ def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) 
     layout = deployment.layout
     check_layout(model, layout)
     ranks = layout.tensor_parallel_size * layout.pipeline_parallel_size
-    whole = weight_bytes(model) - mtp_weight_bytes(model)
+    drafts = deployment.draft is not None
+    whole = weight_bytes(model) - (0 if drafts else mtp_weight_bytes(model))
     if not layout.enable_expert_parallel:
         return -(-whole // ranks)
     experts = sum(
