@@ -94,7 +94,7 @@ class _Parts:
             yield from self._index(mixer.indexer)
         decode = self._decode(f"attention ({kind})", per_token, 2 * heads * width, self._reach(limit))
         yield replace(decode, group_heads=heads / self.heads(mixer.kv_heads), head_dim=mixer.head_dim)
-        prompt = self._prefill(f"prefill attention ({kind})", per_token, 2 * heads * width, 2 * heads * width, limit)
+        prompt = self._prefill(f"prefill attention ({kind})", per_token, 2 * heads * width, limit)
         yield replace(prompt, head_dim=mixer.head_dim)
 
     def latent(self, mixer: LatentAttention) -> Iterable[Operator]:
@@ -110,8 +110,7 @@ class _Parts:
         decode = self._decode(name, vector * self.cache, absorbed, self._reach(limit))
         yield replace(decode, kind="latent_attention")
         flops = absorbed if self.step.absorbed or limit is not None else expanded
-        moved = 2 * heads * (mixer.nope_head_dim + mixer.rope_head_dim + mixer.v_head_dim)
-        prompt = self._prefill(f"prefill {name}", vector * self.cache, flops, moved, limit)
+        prompt = self._prefill(f"prefill {name}", vector * self.cache, flops, limit)
         yield replace(prompt, head_dim=vector)
 
     def compressed(self, mixer: CompressedAttention) -> Iterable[Operator]:
@@ -119,7 +118,7 @@ class _Parts:
         heads = self.heads(mixer.query_heads)
         per_token, flops = mixer.head_dim * self.cache, 4 * heads * mixer.head_dim
         yield self._decode("attention (sliding)", per_token, flops, self._reach(mixer.window))
-        yield self._prefill("prefill attention (sliding)", per_token, flops, flops, mixer.window)
+        yield self._prefill("prefill attention (sliding)", per_token, flops, mixer.window)
         if not mixer.ratio:
             return
         ratio = mixer.ratio
@@ -127,7 +126,7 @@ class _Parts:
         if mixer.indexer:
             yield from self._index(mixer.indexer, ratio)
         yield self._decode("attention (compressed)", per_token / ratio, flops / ratio, self._reach(limit))
-        yield self._prefill("prefill attention (compressed)", per_token / ratio, flops / ratio, 0, limit)
+        yield self._prefill("prefill attention (compressed)", per_token / ratio, flops / ratio, limit, moved=0)
 
     def cross(self, mixer: CrossAttention) -> Iterable[Operator]:
         """Over an encoder's output: the same tokens for every row, whatever the context."""
@@ -158,7 +157,7 @@ class _Parts:
         per_token = indexer.head_dim * self.cache / ratio
         flops = 2 * indexer.heads * indexer.head_dim / ratio
         yield replace(self._decode("indexer", per_token, flops, self._reach(None)), kind="indexer")
-        yield self._prefill("prefill indexer", per_token, flops, 0, None)
+        yield self._prefill("prefill indexer", per_token, flops, None, moved=0)
 
     def _decode(self, name: str, bytes_per_token: float, flops_per_token: float, reach: Quantity) -> Operator:
         step = self.step
@@ -175,10 +174,11 @@ class _Parts:
         )
 
     def _prefill(
-        self, name: str, bytes_per_token: float, flops_per_pair: float, moved: float, limit: int | None
+        self, name: str, bytes_per_token: float, flops_per_pair: float, limit: int | None, moved: float | None = None
     ) -> Operator:
-        """`moved`: elements of queries and outputs that one row brings."""
+        """`moved`: elements of queries and outputs that one row brings; each costs two FLOPs a pair."""
         step = self.step
+        moved = flops_per_pair / 2 if moved is None else moved
         every = step.tokens * (step.start + step.tokens)
         pairs = attended(step.start, step.tokens, limit) if step.causal else every
         read = greatest(step.start if limit is None else least(step.start, limit), 0)

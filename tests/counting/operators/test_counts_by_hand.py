@@ -87,6 +87,17 @@ def test_prompts_of_latents_are_expanded_or_absorbed() -> None:
     assert expanded.flops == 1000 * 1000 * 2 * 128 * (128 + 64 + 128)
     assert absorbed.flops == 1000 * 1000 * 2 * 128 * (512 + 512 + 64)
     assert expanded.cache_bytes == absorbed.cache_bytes == 500 * 576 * 2
+    assert expanded.activation_bytes == 1000 * 128 * (128 + 64 + 128) * 2
+    assert absorbed.activation_bytes == 1000 * 128 * (512 + 64 + 512) * 2
+
+
+def test_a_prompts_queries_and_outputs_pass_once() -> None:
+    """As its kernels were measured: 4 · rows · heads · head_dim bytes in 16 bits (time of FlashAttention's kernels)."""
+    found = {one.name: one for one in operators("llama-3-8b", Step(prompts=2, tokens=1000, start=50))}
+    assert found["prefill attention (full)"].activation_bytes == 4 * 2 * 1000 * 32 * 128
+    sparse = {one.name: one for one in operators("deepseek-v3.2", Step(prompts=1, tokens=1000))}
+    assert sparse["prefill indexer"].activation_bytes == 0  # the queries are counted where they attend
+    assert sparse["prefill latent attention (sparse)"].activation_bytes == 1000 * 128 * (512 + 64 + 512) * 2
 
 
 def test_ranks_of_context_parallelism_share_the_tokens() -> None:
