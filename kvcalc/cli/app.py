@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "The same question over several values of any flag, ranked.",
     "curve": "Throughput against speed per user, over batch or context.",
     "simulate": "Requests through a scheduler: percentiles, goodput, queues, use.",
+    "plan": "The cheapest deployments that meet a workload and its targets.",
     "check": "Do the deployments in a budget file still meet their limits.",
     "speculate": "Speculative decoding: tokens per pass, speed-up, where it stops paying.",
     "prefill": "Time to first token, chunks, the spike, transfers, preemption.",

@@ -21,6 +21,7 @@ RESULTS = {
     "prefill": ("prefill.PrefillResult",),
     "simulate": ("simulate.SimulateResult", "simulate.SweepResult"),
     "compare": ("compare.CompareResult",),
+    "plan": ("plan.PlanResult",),
     "check": ("check.CheckResult",),
     "models": ("models.ModelsResult", "models.ModelResult"),
     "gpus": ("gpus.GpusResult", "gpus.GpuResult", "gpus.MachinesResult"),

@@ -1,0 +1,1 @@
+"""`kvcalc plan`: the cheapest deployments that meet a workload and its targets."""

@@ -1,0 +1,150 @@
+"""A deployment that was found, with everything a reader asks of it."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from kvcalc.answers.command import command_for
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import running_at_once
+from kvcalc.answers.performance import ENDS, Performance
+from kvcalc.answers.plan.fleet import Fleet
+from kvcalc.answers.plan.search import Found
+from kvcalc.catalog.prices import bill
+from kvcalc.results.base import Range
+from kvcalc.results.plan import Candidate, FewerReplicas, PlanMiss
+from kvcalc.specs.base import field_names
+from kvcalc.specs.checked import flag_of
+from kvcalc.specs.deployment import USUAL_ENGINE, Deployment
+
+HOURS_A_MONTH = 730  # 365 days of 24 hours, over 12
+SHORT = {"tensor_parallel_size": "TP", "pipeline_parallel_size": "PP", "data_parallel_size": "DP",
+         "enable_expert_parallel": "EP"}  # fmt: skip
+
+
+def candidate(found: Found, asked: str, pareto: bool) -> Candidate:
+    """The answer's row.
+
+    Args:
+        found: the deployment and its replicas.
+        asked: the model as it was typed.
+        pareto: whether no other is both cheaper and faster.
+    """
+    fleet, replicas, point = found.fleet, found.replicas, found.point
+    deployed = fleet.deployed
+    speed = Performance(deployed, concurrency=point.clients)
+    serving, steady = speed.serving, speed.steady
+    assert serving is not None
+    assert steady is not None
+    paid = bill(deployed.gpu, deployed.deployment, replicas)
+    shared = paid.gpus / (replicas * deployed.bill.gpus)  # machines that replicas fill together
+    whole = {end: float(steady.whole_s(serving.output_len, end)) for end in ENDS}
+    tokens = _times(serving.output_tokens_per_s, replicas)
+    flags = flags_of(found)
+    command = command_for(deployed.question)
+    limit, headroom = _headroom(found)
+    return Candidate(
+        deployment=flags,
+        gpu=deployed.gpu.title,
+        layout=layout_of(flags),
+        weights=deployed.model.quantization or deployed.model.dtype,
+        cache=deployed.cache_dtype,
+        replicas=replicas,
+        gpus=deployed.deployment.gpus * replicas,
+        gpus_billed=paid.gpus,
+        concurrency=point.clients,
+        usd_per_hour=paid.usd_per_hour,
+        usd_per_month=None if paid.usd_per_hour is None else HOURS_A_MONTH * paid.usd_per_hour,
+        usd_per_million_output_tokens=_cost(serving.usd_per_million_output_tokens, shared),
+        ttft_s=serving.ttft_s,
+        tpot_s=serving.tpot_s,
+        e2e_s=Range(**whole),
+        output_tokens_per_s=tokens,
+        output_tokens_per_s_per_gpu=serving.output_tokens_per_s_per_gpu,
+        requests_per_s=tokens.value / serving.output_len,
+        meets=point.kept,
+        misses=misses(fleet, point.clients),
+        binds=limit,
+        headroom=headroom,
+        next_cheaper=_fewer(found) if point.kept else None,
+        pareto=pareto,
+        size=_size(asked, flags, deployed, point.clients),
+        command=None if command is None else command.line,
+        price=paid.price,
+    )
+
+
+def flags_of(found: Found) -> dict[str, Any]:
+    """By field, what a command line says of the deployment; numbers as such."""
+    always: dict[str, Any] = {"gpu": None, "engine": USUAL_ENGINE, "tensor_parallel_size": 1}
+    given = {name: value for name, value in found.flags.items() if name in always or name in field_names(Deployment)}
+    return {name: int(value) if str(value).isdecimal() else value for name, value in (always | given).items()}
+
+
+def layout_of(flags: Mapping[str, Any]) -> str:
+    """How a replica is spread over GPUs, in short.
+
+    >>> layout_of({"gpu": "h100-sxm", "tensor_parallel_size": 8, "enable_expert_parallel": True})
+    'TP8 EP'
+    """
+    given = {name: flags[field] for field, name in SHORT.items() if flags.get(field, False) is not False}
+    return " ".join(name if value is True else f"{name}{value}" for name, value in given.items())
+
+
+def misses(fleet: Fleet, clients: int) -> tuple[PlanMiss, ...]:
+    """The targets that a replica with so many clients does not keep."""
+    limits = {"ttft": fleet.targets.ttft_s, "tpot": fleet.targets.tpot_s, "e2e": fleet.targets.e2e_s}
+    return tuple(
+        PlanMiss(target=name, by=use - 1, have_s=use * (limits[name] or 0))
+        for name, use in fleet.at(clients).uses.items()
+        if use > 1
+    )
+
+
+def _headroom(found: Found) -> tuple[str, float]:
+    """What breaks first under more load, and how much more is carried until then."""
+    fleet = found.fleet
+    if not found.kept:
+        return max(found.point.uses, key=found.point.uses.__getitem__), 0.0
+    most = fleet.largest(found.point.clients)
+    more = fleet.at(most).carried * found.replicas / fleet.demand.total - 1
+    if most < fleet.most:
+        uses = fleet.at(most + 1).uses
+        return max(uses, key=uses.__getitem__), more
+    deployed = fleet.deployed
+    lengths = deployed.lengths
+    assert lengths is not None
+    room = running_at_once(deployed, *lengths)
+    return ("max_num_seqs" if room is not None and room == deployed.max_num_seqs else "memory"), more
+
+
+def _fewer(found: Found) -> FewerReplicas | None:
+    """One replica less, with the same load."""
+    fleet, replicas = found.fleet, found.replicas - 1
+    if not replicas:
+        return None
+    clients = fleet.share(replicas)
+    paid = bill(fleet.deployed.gpu, fleet.deployed.deployment, replicas)
+    return FewerReplicas(
+        replicas=replicas, concurrency=clients, usd_per_hour=paid.usd_per_hour, misses=misses(fleet, clients)
+    )
+
+
+def _times(one: Range, factor: float) -> Range:
+    return Range(value=factor * one.value, low=factor * one.low, high=factor * one.high)
+
+
+def _cost(one: Range | None, share: float) -> Range | None:
+    """Of all replicas, which may fill machines better than one alone; as it is where they are not shared."""
+    return one if one is None or share == 1 else _times(one, share)
+
+
+def _size(asked: str, flags: dict[str, Any], deployed: Deployed, clients: int) -> str:
+    """The command that gives the same figures."""
+    workload = deployed.question.workload
+    load = {"input_len": workload.input_len, "output_len": workload.output_len, "prefix_hit": workload.prefix_hit,
+            "concurrency": clients}  # fmt: skip
+    words = ["kvcalc", "size", asked]
+    for name, value in (flags | {key: value for key, value in load.items() if value is not None}).items():
+        words += [flag_of(name)] if value is True else [flag_of(name), str(value)]
+    return shlex.join(words)

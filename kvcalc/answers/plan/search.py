@@ -1,0 +1,117 @@
+"""The search: every choice of the space, the cheapest first, without those that a bound rules out."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import operating_point
+from kvcalc.answers.plan.demand import Demand
+from kvcalc.answers.plan.fleet import Fleet, Point
+from kvcalc.answers.plan.targets import Targets
+from kvcalc.answers.question import Question
+from kvcalc.answers.verdict import unfit_reason
+from kvcalc.catalog.prices import bill
+from kvcalc.errors import KvcalcError
+
+
+class Choice(NamedTuple):
+    """One deployment of the space: its flags by field, as typed, and the question that `size` is asked with them."""
+
+    flags: Mapping[str, Any]
+    question: Question
+
+
+class Found(NamedTuple):
+    """A deployment, how many of it the load needs, and one replica's share of it."""
+
+    flags: Mapping[str, Any]
+    fleet: Fleet
+    replicas: int
+    point: Point
+    usd_per_hour: float | None
+    gpus: int  # billed
+
+    @property
+    def kept(self) -> bool:
+        return self.point.kept
+
+    @property
+    def tpot_s(self) -> float:
+        """What one user waits for a token; of a request's whole time where there is one token only."""
+        tpot = self.point.tpot_s
+        return self.point.seconds if tpot is None else tpot
+
+
+class Limits(NamedTuple):
+    """What all replicas may take: GPUs by name, USD an hour; None: no limit."""
+
+    gpus: Mapping[str, int] | None = None
+    usd_per_hour: float | None = None
+
+    def keeps(self, one: "Found") -> bool:
+        """A deployment without a price keeps no limit on its bill."""
+        deployed = one.fleet.deployed
+        there = None if self.gpus is None else self.gpus.get(deployed.gpu.name, 0)
+        if there is not None and one.replicas * deployed.deployment.gpus > there:
+            return False
+        if self.usd_per_hour is None:
+            return True
+        return one.usd_per_hour is not None and one.usd_per_hour <= self.usd_per_hour
+
+
+NO_LIMITS = Limits()
+
+
+class Outcome(NamedTuple):
+    """What became of the choices."""
+
+    met: list[Found]
+    beyond: list[Found]  # they would, with more GPUs or money than there are
+    missed: list[Found]  # they fit, and one client alone breaks a target
+    unfit: dict[str, str]  # why what does not fit does not
+    tried: int
+
+    @property
+    def nearest(self) -> list[Found]:
+        """Of those that miss a target with one client, the nearest first."""
+        return sorted(self.missed, key=lambda one: one.point.tightest)
+
+
+def search(choices: Iterable[Choice], demand: Demand, targets: Targets, limits: Limits = NO_LIMITS) -> Outcome:
+    """Every deployment with the fewest replicas that carry the load within the targets."""
+    met: list[Found] = []
+    beyond: list[Found] = []
+    missed: list[Found] = []
+    unfit: dict[str, str] = {}
+    tried = 0
+    for choice in choices:
+        tried += 1
+        try:
+            deployed = Deployed(choice.question)
+            why = _unfit(deployed, targets)
+            found = None if why else _found(choice.flags, Fleet(deployed, demand, targets))
+        except KvcalcError as error:
+            unfit[str(tried)] = error.message
+            continue
+        if found is None:
+            unfit[str(tried)] = why or ""
+        elif not found.kept:
+            missed.append(found)
+        else:
+            (met if limits.keeps(found) else beyond).append(found)
+    return Outcome(met, beyond, missed, unfit, tried)
+
+
+def _unfit(deployed: Deployed, targets: Targets) -> str | None:
+    end = "low" if targets.judge == "high" else "value"
+    if deployed.weight_bytes > deployed.gpu.memory_bytes:
+        return "the weights exceed the memory"
+    return unfit_reason(deployed, operating_point(deployed), end=end)  # type: ignore[arg-type]
+
+
+def _found(flags: Mapping[str, Any], fleet: Fleet) -> Found:
+    deployed = fleet.deployed
+    replicas = fleet.fewest()
+    point = fleet.at(1) if replicas is None else fleet.at(fleet.share(replicas))
+    paid = bill(deployed.gpu, deployed.deployment, replicas or 1)
+    return Found(flags, fleet, replicas or 1, point, paid.usd_per_hour, paid.gpus)

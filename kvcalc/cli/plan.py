@@ -1,0 +1,55 @@
+"""`kvcalc plan`."""
+
+from typing import Any
+
+from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, TARGETS, WORKLOAD, Flag
+from kvcalc.cli.options import Flags, ModelArgument, takes
+from kvcalc.cli.output import Output
+
+LENGTHS = tuple(
+    flag for flag in (*WORKLOAD, *SERVED) if flag.field in ("input_len", "output_len", "prefix_hit", "equal_lengths")
+)
+LOAD = (
+    Flag("users", ("--users",), "N", "Users who ask, wait for the answer, and ask again.", "Load"),
+    Flag("think_s", ("--think-time",), "TIME", "Of a user, between an answer and the next request.", "Load"),
+    Flag("request_rate", ("--request-rate",), "R", "Requests a second.", "Load"),
+    Flag("requests_per_day", ("--requests-per-day",), "N", "Requests a day.", "Load"),
+    Flag("peak_factor", ("--peak-factor",), "X", "The busiest hour over the mean of the day. Default 1.", "Load"),
+)
+SLO = (
+    Flag("ttft_s", ("--ttft",), "TIME", "Target for the time to first token: 2s.", "Targets"),
+    *(flag._replace(panel="Targets") for flag in TARGETS),
+    Flag("e2e_s", ("--e2e",), "TIME", "Target for the whole answer.", "Targets"),
+    Flag("judge", ("--judge",), "END", "Of the estimate: value (default) or high, as budgets have it.", "Targets"),
+)
+LIMITS = (
+    Flag("objective", ("--objective",), "NAME", "What is best: usd (default), gpus or tokens-per-gpu.", "Choice"),
+    Flag("gpus_available", ("--gpus-available",), "GPU=N", "So many there are: h100-sxm=16.", "Choice", kind="texts"),
+    Flag("max_usd_per_hour", ("--max-usd-per-hour",), "USD", "Of all replicas, at most.", "Choice"),
+    Flag("top", ("--top",), "N", "Deployments shown, and the Pareto front. Default 10.", "Choice"),
+)
+OWN = (*LOAD, *(flag for flag in SLO if flag.field in ("e2e_s", "judge")), *LIMITS)
+VARIED = frozenset(
+    ("gpu", "tensor_parallel_size", "pipeline_parallel_size", "quantization", "kv_cache_dtype", "max_num_seqs",
+     "max_num_batched_tokens")
+)  # fmt: skip
+
+
+@takes(GPU, LENGTHS, LOAD, SLO, LIMITS, SERVING, OUTPUT, repeated=VARIED,
+       says={"gpu": "To choose from. Default: all with a list price."})  # fmt: skip
+def command(model: ModelArgument, flags: Flags) -> None:
+    """The cheapest deployments that meet a workload and its targets.
+
+    \b
+      kvcalc plan llama-3.1-70b --isl 3000 --osl 500 --users 200 --tpot 40ms
+      kvcalc plan qwen3-8b --isl 1k --osl 200 --request-rate 20 --ttft 1s
+      kvcalc plan llama-3-8b --gpu l40s --gpu h100-sxm --isl 2k --osl 300 --users 50
+    """
+    output = Output(flags)
+    own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
+    from kvcalc.answers.plan.answer import plan
+    from kvcalc.answers.plan.settings import PlanSettings
+    from kvcalc.render.pages.plan import page, rows
+    from kvcalc.specs.checked import checked
+
+    output.emit(plan(model, flags, checked(PlanSettings, own)), "plan", page, rows)

@@ -1,0 +1,101 @@
+"""What `kvcalc plan` shows: the deployments in a table, and the first in full."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kvcalc.render.command import started_by
+from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.render.pages.serving import spread_of
+from kvcalc.results.data import data_of
+from kvcalc.results.plan import Candidate, PlanReport, PlanResult
+from kvcalc.units import format_count, format_seconds, format_things, format_usd
+
+BINDS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "answer", "memory": "memory", "max_num_seqs": "slots"}
+
+
+def page(report: PlanReport) -> Page:
+    """The cheapest first, those of the Pareto front marked; the first in full."""
+    result = report.result
+    return Page(
+        title=_title(result),
+        verdict=f"{result.meeting} of {result.tried} deployments meet it" if result.met else "nothing meets it",
+        good=result.met,
+        blocks=(_table(result), *_words(result), *_first(result.candidates[0])),
+        notes=assumed(report),
+    )
+
+
+def _title(result: PlanResult) -> str:
+    load = f"{format_count(result.users)} users" if result.users else f"{result.request_rate or 0:.3g} requests/s"
+    think = f" thinking {format_seconds(result.think_s)}" if result.think_s else ""
+    lengths = f"{format_count(result.input_len)} in, {format_count(result.output_len)} out"
+    names = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "whole answer"}
+    targets = ", ".join(f"{names[name]} ≤ {format_seconds(value)}" for name, value in result.targets.items() if value)
+    return f"{result.model}: {load}{think}, {lengths}" + (f", mean {targets}" if targets else "")
+
+
+def _table(result: PlanResult) -> Table:
+    return Table(
+        columns=("", "GPUs", "deployment", "weights\n/ cache", "$/hour", "TTFT", "TPOT", "room"),
+        rows=tuple(_row(one) for one in result.candidates),
+        left=frozenset({0, 1, 2, 3, 7}),
+    )
+
+
+def _row(one: Candidate) -> tuple[str, ...]:
+    return (
+        "*" if one.pareto else "",
+        f"{one.gpus} {one.deployment['gpu']}",
+        f"{one.replicas} × {one.layout}",
+        f"{one.weights} / {one.cache}",
+        "–" if one.usd_per_hour is None else format_usd(one.usd_per_hour),
+        format_seconds(one.ttft_s.value),
+        "–" if one.tpot_s is None else format_seconds(one.tpot_s.value),
+        f"{one.headroom:.0%} {BINDS[one.binds]}",
+    )
+
+
+def _words(result: PlanResult) -> Iterator[Block]:
+    lines = list(result.summary)
+    if any(one.pareto for one in result.candidates):
+        lines.append("* no other is both cheaper and faster for each user. room: more load until this breaks.")
+    if lines:
+        yield Text(lines=tuple(lines))
+
+
+def _first(one: Candidate) -> Iterator[Block]:
+    yield Facts(title=f"The first: {one.replicas} × {one.gpu}, {one.layout}", rows=tuple(_facts(one)))
+    if one.command is not None:
+        yield started_by(one.command)
+    yield Text(title="The same figures", lines=(one.size,))
+
+
+def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:
+    more = f"a replica; {one.headroom:.0%} more until {BINDS[one.binds]} breaks"
+    yield "load", format_things(one.concurrency, "client"), more
+    yield "first token", format_seconds(one.ttft_s.value), spread_of(one.ttft_s)
+    if one.tpot_s is not None:
+        yield "per output token", format_seconds(one.tpot_s.value), spread_of(one.tpot_s)
+    yield "whole answer", format_seconds(one.e2e_s.value), spread_of(one.e2e_s)
+    rate = f"{one.requests_per_s:.3g} requests/s"
+    yield "throughput", f"{format_count(one.output_tokens_per_s.value)} tokens/s", rate
+    yield from _money(one)
+    if one.next_cheaper is not None:
+        fewer = one.next_cheaper
+        said = ", ".join(f"{BINDS[miss.target]} by {miss.by:.0%}" for miss in fewer.misses)
+        yield f"with {format_things(fewer.replicas, 'replica')}", f"misses {said}" if said else "not enough room", ""
+
+
+def _money(one: Candidate) -> Iterator[tuple[str, str, str]]:
+    cost, price = one.usd_per_million_output_tokens, one.price
+    if one.usd_per_hour is None or one.usd_per_month is None or cost is None or price is None:
+        return
+    spread = f"{format_usd(cost.low)} to {format_usd(cost.high)}"
+    yield "cost", f"{format_usd(cost.value)} per M output", f"prompts included; {spread}"
+    yield "bill", f"{format_usd(one.usd_per_hour)} an hour", f"{format_usd(one.usd_per_month)} a month of 730 hours"
+    yield "price", f"{format_usd(price.median_usd_per_hour)} a GPU-hour", f"{price.source}, {price.date}"
+
+
+def rows(report: PlanReport) -> list[dict[str, Any]]:
+    """For CSV: one line a deployment."""
+    return [data_of(one) for one in report.result.candidates]

@@ -1,0 +1,81 @@
+"""The answer to `kvcalc plan`: the deployments that meet a workload and its targets."""
+
+from typing import Any
+
+from kvcalc.results.base import Range, Report
+from kvcalc.specs.base import Frozen
+from kvcalc.specs.price import Price
+
+
+class PlanMiss(Frozen):
+    """A target that is not met, and by how much: 0.1 is 10 % above it."""
+
+    target: str  # ttft | tpot | e2e
+    by: float
+    have_s: float
+
+
+class FewerReplicas(Frozen):
+    """The next cheaper number of replicas of the same deployment, and what it misses."""
+
+    replicas: int
+    concurrency: int
+    usd_per_hour: float | None
+    misses: tuple[PlanMiss, ...]
+
+
+class Candidate(Frozen):
+    """One deployment and how many of it: latencies as `size` has them at the concurrency, the rest of all replicas."""
+
+    deployment: dict[str, Any]  # by field, what its flags say; `gpu` among them
+    gpu: str
+    layout: str  # in short: TP8 PP2
+    weights: str  # how they are stored
+    cache: str  # its element type
+    replicas: int
+    gpus: int  # of all replicas
+    gpus_billed: int
+    concurrency: int  # clients of a data-parallel replica
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    usd_per_million_output_tokens: Range | None
+    ttft_s: Range
+    tpot_s: Range | None
+    e2e_s: Range
+    output_tokens_per_s: Range
+    output_tokens_per_s_per_gpu: float
+    requests_per_s: float
+    meets: bool
+    misses: tuple[PlanMiss, ...]
+    binds: str  # what breaks first under more load: ttft | tpot | e2e | memory | max_num_seqs
+    headroom: float  # more load that it carries within the targets: 0.1 is 10 %
+    next_cheaper: FewerReplicas | None
+    pareto: bool  # no other is both cheaper and faster for each user
+    size: str  # the `kvcalc size` that gives the same figures
+    command: str | None  # that starts a replica
+    price: Price | None
+
+
+class PlanResult(Frozen):
+    """Those that meet the targets, cheapest first; where none does, the nearest."""
+
+    model: str
+    met: bool
+    objective: str
+    input_len: int
+    output_len: int
+    prefix_hit: int
+    users: int | None
+    think_s: float
+    request_rate: float | None  # requests a second, at the peak
+    targets: dict[str, float | None]  # seconds: ttft_s, tpot_s, e2e_s
+    judge: str
+    candidates: tuple[Candidate, ...]
+    tried: int  # deployments
+    fitting: int  # of them, those that fit
+    meeting: int  # of them, those that meet the targets
+    summary: tuple[str, ...]
+
+
+class PlanReport(Report):
+    result: PlanResult

@@ -1,0 +1,81 @@
+"""Plans: what is named holds the load in `size`, nothing cheaper of the space does, and a wrong question is refused."""
+
+import pytest
+
+from kvcalc.cli.app import run
+from tests.cli.conftest import Cli, assert_refused, cli  # noqa: F401
+
+ASKED = "plan llama-3.1-8b --gpu l40s --gpu h100-sxm --isl 2k --osl 300 --users 100 --ttft 2s --tpot 40ms"
+
+
+def test_figures_are_those_of_size_to_the_last_digit(cli: Cli) -> None:  # noqa: F811
+    """The printed `size` command, run, gives every latency and rate of its candidate."""
+    import shlex
+
+    found = cli(f"{ASKED} --json").result["candidates"]
+    assert len(found) > 2
+    for one in found[:3]:
+        capacity = one["replicas"] * one["concurrency"]
+        assert capacity >= 100
+        serving = cli(" ".join(shlex.split(one["size"])[1:]) + " --json").result["serving"]
+        assert {name: one[name] for name in ("ttft_s", "tpot_s")} == {
+            name: serving[name] for name in ("ttft_s", "tpot_s")
+        }
+        assert one["usd_per_million_output_tokens"] == serving["usd_per_million_output_tokens"]
+        assert one["output_tokens_per_s"]["value"] == one["replicas"] * serving["output_tokens_per_s"]["value"]
+        assert serving["ttft_s"]["value"] <= 2
+        assert serving["tpot_s"]["value"] <= 0.04
+
+
+def test_the_cheapest_first_and_one_replica_fewer_misses(cli: Cli) -> None:  # noqa: F811
+    found = cli(f"{ASKED} --json").result["candidates"]
+    bills = [one["usd_per_hour"] for one in found if not one["pareto"]]
+    assert bills == sorted(bills)
+    for one in found:
+        fewer = one["next_cheaper"]
+        assert (fewer is None) == (one["replicas"] == 1)
+        if fewer is not None:
+            assert fewer["replicas"] == one["replicas"] - 1
+            assert fewer["misses"]
+
+
+WRONG = [
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300",
+    "plan llama-3.1-8b --gpu l40s --users 20",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 20 --request-rate 3",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --request-rate 3 --think-time 3s",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --peak-factor 3",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --gpus-available 3",
+    "plan llama-3.1-405b --gpu l4 --isl 2k --osl 300 --users 3 -tp 1",
+]
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_question_is_refused(cli: Cli, line: str) -> None:  # noqa: F811
+    assert_refused(cli(line))
+
+
+def test_an_empty_answer_says_what_misses_and_by_how_much(cli: Cli) -> None:  # noqa: F811
+    result = cli("plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 20 --tpot 1ms --json").result
+    assert result["met"] is False
+    (miss,) = result["candidates"][0]["misses"]
+    assert miss["target"] == "tpot"
+    assert miss["have_s"] == pytest.approx(0.001 * (1 + miss["by"]))
+    assert "TPOT" in result["summary"][0]
+
+
+def test_a_limit_on_gpus_or_money_leaves_out_what_breaks_it(cli: Cli) -> None:  # noqa: F811
+    best = cli(f"{ASKED} --json").result["candidates"][0]
+    name, needed = best["deployment"]["gpu"], best["gpus"]
+    assert cli(f"{ASKED} --gpus-available {name}={needed} --json").result["candidates"][0]["gpus"] == needed
+    less = cli(f"{ASKED.replace(' --gpu l40s --gpu h100-sxm', '')} --gpus-available {name}={needed - 1} --json")
+    assert less.result["met"] is False
+    assert "needs" in less.result["summary"][0]
+    poor = cli(f"{ASKED} --max-usd-per-hour {best['usd_per_hour'] * 0.9} --json").result
+    assert poor["met"] is False
+    assert "an hour more than the limit" in poor["summary"][0]
+
+
+def test_a_page_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ASKED.split()) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
