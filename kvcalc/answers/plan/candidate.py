@@ -12,6 +12,7 @@ from kvcalc.answers.plan.fleet import Fleet
 from kvcalc.answers.plan.search import Found
 from kvcalc.catalog.prices import bill
 from kvcalc.results.base import Range
+from kvcalc.results.performance import Serving
 from kvcalc.results.plan import Candidate, FewerReplicas, PlanMiss
 from kvcalc.specs.base import field_names
 from kvcalc.specs.checked import flag_of
@@ -36,9 +37,6 @@ def candidate(found: Found, asked: str, pareto: bool) -> Candidate:
     serving, steady = speed.serving, speed.steady
     assert serving is not None
     assert steady is not None
-    paid = bill(deployed.gpu, deployed.deployment, replicas)
-    shared = paid.gpus / (replicas * deployed.bill.gpus)  # machines that replicas fill together
-    whole = {end: float(steady.whole_s(serving.output_len, end)) for end in ENDS}
     tokens = _times(serving.output_tokens_per_s, replicas)
     flags = flags_of(found)
     command = command_for(deployed.question)
@@ -51,14 +49,11 @@ def candidate(found: Found, asked: str, pareto: bool) -> Candidate:
         cache=deployed.cache_dtype,
         replicas=replicas,
         gpus=deployed.deployment.gpus * replicas,
-        gpus_billed=paid.gpus,
         concurrency=point.clients,
-        usd_per_hour=paid.usd_per_hour,
-        usd_per_month=None if paid.usd_per_hour is None else HOURS_A_MONTH * paid.usd_per_hour,
-        usd_per_million_output_tokens=_cost(serving.usd_per_million_output_tokens, shared),
+        **_money(deployed, replicas, serving),
         ttft_s=serving.ttft_s,
         tpot_s=serving.tpot_s,
-        e2e_s=Range(**whole),
+        e2e_s=Range(**{end: float(steady.whole_s(serving.output_len, end)) for end in ENDS}),
         output_tokens_per_s=tokens,
         output_tokens_per_s_per_gpu=serving.output_tokens_per_s_per_gpu,
         requests_per_s=tokens.value / serving.output_len,
@@ -70,8 +65,21 @@ def candidate(found: Found, asked: str, pareto: bool) -> Candidate:
         pareto=pareto,
         size=_size(asked, flags, deployed, point.clients),
         command=None if command is None else command.line,
-        price=paid.price,
     )
+
+
+def _money(deployed: Deployed, replicas: int, serving: Serving) -> dict[str, Any]:
+    """The bill of all replicas, which may fill machines better than one alone."""
+    paid = bill(deployed.gpu, deployed.deployment, replicas)
+    hour, cost = paid.usd_per_hour, serving.usd_per_million_output_tokens
+    shared = paid.gpus / (replicas * deployed.bill.gpus)
+    return {
+        "gpus_billed": paid.gpus,
+        "usd_per_hour": hour,
+        "usd_per_month": None if hour is None else HOURS_A_MONTH * hour,
+        "usd_per_million_output_tokens": cost if cost is None or shared == 1 else _times(cost, shared),
+        "price": paid.price,
+    }
 
 
 def flags_of(found: Found) -> dict[str, Any]:
@@ -132,11 +140,6 @@ def _fewer(found: Found) -> FewerReplicas | None:
 
 def _times(one: Range, factor: float) -> Range:
     return Range(value=factor * one.value, low=factor * one.low, high=factor * one.high)
-
-
-def _cost(one: Range | None, share: float) -> Range | None:
-    """Of all replicas, which may fill machines better than one alone; as it is where they are not shared."""
-    return one if one is None or share == 1 else _times(one, share)
 
 
 def _size(asked: str, flags: dict[str, Any], deployed: Deployed, clients: int) -> str:
