@@ -41,9 +41,8 @@ def command(model: ModelArgument, flags: Flags) -> None:
     """The cheapest deployments that meet a workload and its targets.
 
     \b
-      kvcalc plan llama-3.1-70b --gpu h200-sxm --isl 3k --osl 500 --users 200 --tpot 40ms
-      kvcalc plan qwen3-8b --gpu l4 --isl 1k --osl 200 --request-rate 20 --ttft 1s
-      kvcalc plan llama-3-8b --gpu l40s --gpu h100-sxm --isl 2k --osl 300 --users 50
+      kvcalc plan qwen3-8b --gpu l4 --isl 1k --osl 200 --request-rate 5 --ttft 1s
+      kvcalc plan llama-3-8b --gpu l40s --isl 2k --osl 300 --users 50 --tpot 40ms
     """
     output = Output(flags)
     own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
