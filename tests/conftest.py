@@ -14,8 +14,11 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 collect_ignore = [] if HAS_TORCH else ["executor"]
 
 
+MAY_SKIP = {"gpu", "browser"}  # marks of what is not on every machine
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--no-skips", action="store_true", help="fail when a test not marked gpu is skipped")
+    parser.addoption("--no-skips", action="store_true", help="fail when a test not marked gpu or browser is skipped")
 
 
 @pytest.fixture(autouse=True)
@@ -25,18 +28,25 @@ def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
+def _refused(reporter: pytest.TerminalReporter) -> list[pytest.TestReport]:
+    """Skipped tests that may not be."""
+    return [report for report in reporter.stats.get("skipped", []) if not MAY_SKIP & set(report.keywords)]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not config.getoption("--no-skips"):
         return
-    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "gpu" not in report.keywords]
+    passed = [report for report in terminalreporter.stats.get("passed", []) if report.when == "call"]
+    marked = {mark: sum(mark in report.keywords for report in passed) for mark in sorted(MAY_SKIP)}
+    skipped = _refused(terminalreporter)
     for report in skipped:
         terminalreporter.write_line(f"SKIPPED (not allowed here): {report.nodeid}")
-    passed = len(terminalreporter.stats.get("passed", []))
-    terminalreporter.write_line(f"{passed} tests ran, {len(skipped)} skipped that may not be")
+    ran = ", ".join(f"{count} with a {mark}" for mark, count in marked.items())
+    terminalreporter.write_line(f"{len(passed)} tests ran ({ran}), {len(skipped)} skipped that may not be")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if session.config.getoption("--no-skips"):
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter and any("gpu" not in report.keywords for report in reporter.stats.get("skipped", [])):
+        if reporter and _refused(reporter):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -2,7 +2,7 @@
 
 from kvcalc.cli.flags import ENGINE, LAYOUT, NUMBERS, OUTPUT, SERVE, WORKLOAD
 from kvcalc.cli.options import Flags, ModelsArgument, takes
-from kvcalc.cli.output import Output
+from kvcalc.cli.output import DRAWN, FORMATS, PICTURES, Output
 
 _CACHE = tuple(flag for flag in NUMBERS if flag.field != "quantization")
 _WHERE = tuple(flag for flag in WORKLOAD if flag.field in ("context", "batch"))
@@ -13,6 +13,7 @@ _SAYS = {
     "batch": "Sequences that the totals are for. Default: 1.",
     "engine": "What it sets aside: ideal (default), vllm, sglang, trtllm or llamacpp.",
     "kv_cache_dtype": "auto, bf16, fp8, int8, nvfp4, ...; may be repeated.",
+    **DRAWN,
 }
 
 
@@ -27,10 +28,10 @@ def command(models: ModelsArgument, flags: Flags) -> None:
       kvcalc kv gpt-oss-120b --engine vllm      what the engine sets aside for it
       kvcalc kv qwen3-next-80b-a3b --kv-cache-dtype bf16 --kv-cache-dtype fp8
     """
-    output = Output(flags)
+    output = Output(flags, formats=(*FORMATS, *PICTURES))
     from kvcalc.answers.kv.answer import kv
     from kvcalc.answers.question import ask
-    from kvcalc.render.pages.kv import page, rows
+    from kvcalc.render.pages.kv import page, pictures, rows
     from kvcalc.specs.checked import checked
     from kvcalc.specs.deployment import IDEAL
     from kvcalc.specs.load import Workload
@@ -46,4 +47,4 @@ def command(models: ModelsArgument, flags: Flags) -> None:
         cache_dtypes=tuple(dict.fromkeys(dtypes)),
         given=questions[0].given,
     )
-    output.emit(report, "kv", page, rows)
+    output.emit(report, "kv", page, rows, pictures)

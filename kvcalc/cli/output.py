@@ -2,18 +2,20 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kvcalc.cli.files import check_writable, write_file
 from kvcalc.cli.messages import say
 from kvcalc.errors import KvcalcError
-from kvcalc.render.page import Page
+from kvcalc.render.page import Bars, Page, Plot
 from kvcalc.render.printable import encodable, printed
 from kvcalc.results.base import Report
 
 FORMATS = ("table", "json", "csv", "md", "github")
+PICTURES = ("svg", "png", "html")  # of commands that draw
+DRAWN = {"format": "table, json, csv, md, svg, png or html."}  # how they say so
 
 
 class Output:
@@ -25,13 +27,22 @@ class Output:
         as_json = flags.pop("json", None)
         self.path = flags.pop("output", None)
         self.command = flags.pop("command", None)  # a pasted one
-        self.format = "json" if as_json else asked or "table"
+        self.format = "json" if as_json else asked or _implied(self.path) or "table"
         if as_json and asked not in (None, "json"):
             raise KvcalcError(f"--json and --format {asked} contradict each other", hint="give one of the two")
         if self.format not in formats:
             raise KvcalcError(f"--format: unknown format {self.format!r}", hint=f"one of: {', '.join(formats)}")
+        if self.format in PICTURES:
+            self._check_picture()
         if self.path not in (None, "-"):
             check_writable(Path(self.path))
+
+    def _check_picture(self) -> None:
+        from kvcalc.render.pictures.draw import require
+
+        if self.path is None:
+            raise KvcalcError(f"--format {self.format} needs a file", hint="name one with -o; - is stdout")
+        require(f"--format {self.format}")
 
     def emit(
         self,
@@ -39,6 +50,7 @@ class Output:
         command: str,
         page: Callable[[Any], Page],
         rows: Callable[[Any], list[dict[str, Any]]],
+        pictures: Callable[[Any], Sequence[Plot | Bars]] | None = None,
     ) -> None:
         """Print or write the report in the chosen format; warnings go to stderr."""
         if self.command is not None:
@@ -58,6 +70,10 @@ class Output:
             from kvcalc.render.machine import to_csv
 
             self.write(to_csv(rows(report)))
+        elif self.format in PICTURES and pictures is not None:
+            from kvcalc.render.pictures.answer import drawn
+
+            self.write(drawn(page(report).title, pictures(report), self.format))
         else:
             self.write(self._text(report, page(report)))
 
@@ -98,3 +114,9 @@ class Output:
             if not isinstance(error, BrokenPipeError):
                 said = f"standard output cannot be written: {error.strerror}"
                 raise KvcalcError(said, hint="-o FILE writes to a file") from None
+
+
+def _implied(path: str | None) -> str | None:
+    """The format that a file's name says."""
+    ending = Path(path or "").suffix.lower().removeprefix(".")
+    return ending if ending in (*FORMATS, *PICTURES) else None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from kvcalc.cli.files import check_writable, write_file
 from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, TARGETS, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
-from kvcalc.cli.output import Output
+from kvcalc.cli.output import DRAWN, FORMATS, PICTURES, Output
 from kvcalc.errors import KvcalcError
 
 
@@ -83,7 +83,7 @@ _SERVED_BY = tuple(
 )
 
 
-@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, _SERVED_BY, FILES, RAY, OUTPUT, repeated=SWEPT)
+@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, _SERVED_BY, FILES, RAY, OUTPUT, repeated=SWEPT, says=DRAWN)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Requests through the engine's scheduler: latencies, goodput, queues, what is in use.
 
@@ -93,7 +93,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
       kvcalc simulate qwen3-8b --gpu l40s --isl 1k --osl 99 --ttft 1s --find-rate
     A repeated flag sweeps: --request-rate 1 --request-rate 2, -tp 1 -tp 2, ...
     """
-    output = Output(flags)
+    output = Output(flags, formats=(*FORMATS, *PICTURES))
     writable: dict[str, Path] = {
         name: _checked(flags.pop(name)) for name in ("requests_csv", "timeline") if name in flags
     }
@@ -102,6 +102,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
     lengths: dict[str, Any] = {name: flags.pop(name) for name in ("input_len", "output_len") if name in flags}
     own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
     from kvcalc.answers.simulate.ask import Asked, simulate_from
+    from kvcalc.render.pages import latency as drawn
     from kvcalc.render.pages import simulate as pages
 
     asked = Asked(model, flags, lengths, own)
@@ -109,9 +110,13 @@ def command(model: ModelArgument, flags: Flags) -> None:
         from kvcalc.answers.simulate.sweep import sweep
 
         _refuse_beside_sweep(writable)
-        output.emit(sweep(asked, lists, own.get("ray")), "simulate", pages.sweep_page, pages.sweep_rows)
+        output.emit(
+            sweep(asked, lists, own.get("ray")), "simulate", pages.sweep_page, pages.sweep_rows, drawn.sweep_pictures
+        )
         return
-    output.emit(simulate_from(asked, lambda run: _write(run, writable)), "simulate", pages.page, pages.rows)
+    output.emit(
+        simulate_from(asked, lambda run: _write(run, writable)), "simulate", pages.page, pages.rows, drawn.pictures
+    )
 
 
 def _checked(name: str) -> Path:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
-from kvcalc.cli.output import Output
+from kvcalc.cli.output import DRAWN, FORMATS, PICTURES, Output
 
 
 def _flag(field: str, metavar: str, help: str, panel: str, kind: Literal["text", "texts"] = "text") -> Flag:
@@ -31,7 +31,7 @@ ACCEPTANCE = (
 BESIDE = tuple(flag for flag in SERVING if flag.field != "draft")  # this command's own says more
 
 
-@takes(GPU, DRAFT, ACCEPTANCE, WORKLOAD, SERVED, BESIDE, OUTPUT)
+@takes(GPU, DRAFT, ACCEPTANCE, WORKLOAD, SERVED, BESIDE, OUTPUT, says=DRAWN)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Tokens per pass, speed-up and best draft length of speculative decoding, and where it stops paying.
 
@@ -41,11 +41,11 @@ def command(model: ModelArgument, flags: Flags) -> None:
       kvcalc speculate deepseek-v3 --gpu b200-sxm -tp 8 --draft mtp --gamma 1
       kvcalc speculate llama-3-8b --gpu l40s --draft-cost 0.15 --acceptance 0.8
     """
-    output = Output(flags)
+    output = Output(flags, formats=(*FORMATS, *PICTURES))
     from kvcalc.answers.question import ask
     from kvcalc.answers.speculate.answer import SpeculateSettings, speculate
-    from kvcalc.render.pages.speculate import page, rows
+    from kvcalc.render.pages.speculate import page, pictures, rows
     from kvcalc.specs.checked import checked
 
     own: dict[str, Any] = {f.field: flags.pop(f.field) for f in (*DRAFT, *ACCEPTANCE) if f.field in flags}
-    output.emit(speculate(ask(model, flags), checked(SpeculateSettings, own)), "speculate", page, rows)
+    output.emit(speculate(ask(model, flags), checked(SpeculateSettings, own)), "speculate", page, rows, pictures)

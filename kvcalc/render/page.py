@@ -1,6 +1,6 @@
 """A page: what a report shows and in which order, before any format. Pages hold text; they compute nothing."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kvcalc.results.base import Report
 
@@ -44,6 +44,14 @@ class Series(NamedTuple):
     marks: tuple[str, ...] = ()  # what each point stands for: its batch
 
 
+class Target(NamedTuple):
+    """A limit in the frame of a plot."""
+
+    label: str
+    axis: Literal["x", "y"]
+    value: float
+
+
 class Plot(NamedTuple):
     """Lines in one frame."""
 
@@ -53,6 +61,9 @@ class Plot(NamedTuple):
     title: str = ""
     log_x: bool = False
     log_y: bool = False
+    x_names: tuple[str, ...] = ()  # of the places 1, 2, 3 ... where the axis has no numbers
+    points: str = ""  # what the marks are: batch, draft length
+    targets: tuple[Target, ...] = ()  # drawn in pictures; a terminal's frame has no room for their names
 
 
 Block = Plot | Table | Facts | Bars | Text

@@ -1,9 +1,5 @@
-"""A plot in the terminal (plotext), or as SVG and PNG (matplotlib, in the extra `plot`)."""
+"""A plot in the terminal (plotext)."""
 
-import io
-from typing import Any
-
-from kvcalc.errors import KvcalcError
 from kvcalc.render.page import Plot
 
 _TERMINAL_HEIGHT = 20
@@ -50,44 +46,3 @@ def _ticks(values: list[float]) -> tuple[list[float], list[str]]:
     at = [low + (high - low) * i / (_TICKS - 1) for i in range(_TICKS)]
     digits = 0 if high - low >= 2 * _TICKS else 2
     return at, [f"{value:,.{digits}f}" for value in at]
-
-
-def image(plot: Plot, kind: str) -> bytes:
-    """The plot as an SVG or PNG file, each point marked with what it stands for.
-
-    Raises:
-        KvcalcError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise KvcalcError(
-            f"--format {kind} needs matplotlib, which is not installed", hint="pip install 'kvcalc[plot]'"
-        ) from error
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "kvcalc"  # the same input gives the same file
-    from matplotlib.figure import Figure as Canvas
-
-    canvas = Canvas(figsize=(8, 5), layout="constrained")
-    axes = canvas.subplots()
-    _draw(axes, plot)
-    out = io.BytesIO()
-    canvas.savefig(out, format=kind, dpi=144, metadata={"Date": None} if kind == "svg" else None)
-    return out.getvalue()
-
-
-def _draw(axes: Any, plot: Plot) -> None:
-    for series in plot.series:
-        axes.plot(series.x, series.y, marker="o", markersize=3, label=series.label)
-        for x, y, mark in zip(series.x, series.y, series.marks, strict=False):
-            axes.annotate(mark, (x, y), textcoords="offset points", xytext=(3, 4), fontsize=6)
-    if plot.log_x:
-        axes.set_xscale("log")
-    if plot.log_y:
-        axes.set_yscale("log")
-    axes.set_xlabel(plot.x_label)
-    axes.set_ylabel(plot.y_label)
-    axes.set_title(plot.title)
-    axes.grid(alpha=0.3)
-    if len(plot.series) > 1:
-        axes.legend(fontsize=8)

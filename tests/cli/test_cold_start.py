@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ["torch", "triton", "huggingface_hub", "numpy", "matplotlib", "plotext", "rich", "safetensors"]
+HEAVY = ["torch", "triton", "huggingface_hub", "numpy", "vl_convert", "plotext", "rich", "safetensors"]
 LINES = [
     "size llama-3-8b --gpu h100-sxm",
     "size llama-3-8b --gpu h100-sxm --json --explain",

@@ -1,9 +1,9 @@
-"""Plots in the terminal and as files."""
+"""Plots in the terminal."""
 
 import pytest
 
 from kvcalc.render.page import Plot, Series
-from kvcalc.render.plot import image, terminal_lines
+from kvcalc.render.plot import terminal_lines
 
 ONE = Plot(
     series=(Series("l4", (10.0, 20.0, 40.0), (400.0, 300.0, 100.0), marks=("4", "2", "1")),),
@@ -47,12 +47,3 @@ def test_with_colour_they_differ_by_colour() -> None:
 def test_equal_points_do_not_divide_by_zero() -> None:
     flat = Plot(series=(Series("a", (1.0, 1.0), (2.0, 2.0)),), x_label="x", y_label="y")
     assert terminal_lines(flat, 80, colour=False)
-
-
-@pytest.mark.parametrize("kind, start", [("svg", b"<?xml"), ("png", b"\x89PNG")])
-def test_files(kind: str, start: bytes) -> None:
-    assert image(TWO, kind).startswith(start)
-
-
-def test_the_same_plot_gives_the_same_file() -> None:
-    assert image(ONE, "svg") == image(ONE, "svg")

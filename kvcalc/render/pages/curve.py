@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Page, Plot, Series, Table, Text, assumed
+from kvcalc.render.page import Block, Page, Plot, Series, Table, Target, Text, assumed
 from kvcalc.render.verdict import FIT_WORDS
 from kvcalc.results.curve import CurvePoint, CurveReport, UnderTarget
 from kvcalc.results.data import data_of
@@ -83,7 +83,32 @@ def plot(report: CurveReport) -> Plot:
             )
             for label, points in curves.items()
         ),
+        points="clients" if any(p.serving for p in result.points) else result.over,
+        targets=() if result.tpot_target_s is None else (_target(result.tpot_target_s),),
     )
+
+
+def _target(tpot_s: float) -> Target:
+    return Target(f"{format_seconds(tpot_s)} a token", "x", 1 / tpot_s)
+
+
+def pictures(report: CurveReport) -> tuple[Plot, ...]:
+    """The plot with its target, and what a token costs along it."""
+    result = report.result
+    throughput = plot(report)._replace(title="Throughput against speed")
+    if any(p.usd_per_million_output_tokens is None for p in result.points):
+        return (throughput,)
+    curves = _curves(result.points, result.over)
+    cost = throughput._replace(
+        title="Cost against speed",
+        y_label="USD per million output tokens",
+        log_y=True,
+        series=tuple(
+            one._replace(y=tuple(p.usd_per_million_output_tokens or 0.0 for p in points))
+            for one, points in zip(throughput.series, curves.values(), strict=True)
+        ),
+    )
+    return throughput, cost
 
 
 def _table(points: tuple[CurvePoint, ...]) -> Table:

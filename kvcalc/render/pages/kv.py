@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from kvcalc.render.page import Bars, Block, Page, Table, assumed
+from kvcalc.render.page import Bars, Block, Page, Plot, Series, Table, assumed
 from kvcalc.results.base import engine_name
 from kvcalc.results.kv import KvGroup, KvModel, KvReport, KvResult
-from kvcalc.units import format_bytes, format_count
+from kvcalc.units import GIB, format_bytes, format_count
 
 
 def page(report: KvReport) -> Page:
@@ -169,6 +169,37 @@ def _beside_gpus(report: KvReport) -> Bars:
         title="Beside the memory of common GPUs",
         rows=tuple((label, value / largest, format_bytes(value)) for label, value in (*rows, *gpus)),
     )
+
+
+def pictures(report: KvReport) -> tuple[Plot | Bars, ...]:
+    """The cache over the context, what each trick saves, and the largest beside the memory of common GPUs."""
+    result = report.result
+    shown = result.models if len(result.models) > 1 else (*result.models, *result.variants)
+    who = "one sequence" if result.batch == 1 else f"{format_count(result.batch)} sequences"
+    series = tuple(
+        Series(
+            label=_label(one, result.models) if one in result.models else one.variant,
+            x=tuple(float(point.context) for point in one.by_context),
+            y=tuple(result.of_batch(point) / GIB for point in one.by_context),
+            marks=tuple(format_bytes(result.of_batch(point)) for point in one.by_context),
+        )
+        for one in shown
+    )
+    over = Plot(series, "cached tokens of a sequence", "GiB", f"Cache of {who}", log_x=True, log_y=True, points="size")
+    return (over, *_saved(result), _beside_gpus(report))
+
+
+def _saved(result: KvResult) -> tuple[Bars, ...]:
+    """The cache of one model with each of its tricks taken away, and with smaller elements."""
+    if not result.variants:
+        return ()
+    found = (*result.models, *result.variants)
+    most = max(one.ratio for one in found)
+    rows = tuple(
+        (one.variant, one.ratio / most, f"{format_bytes(one.by_context[-1].bytes)}, {one.ratio:.2f} ×") for one in found
+    )
+    longest = format_count(result.models[0].by_context[-1].context)
+    return (Bars(rows, f"One sequence of {longest} tokens with another cache"),)
 
 
 def rows(report: KvReport) -> list[dict[str, Any]]:

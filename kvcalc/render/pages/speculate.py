@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, assumed
+from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Target, assumed
 from kvcalc.render.pages.serving import serving_facts
 from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.base import engine_name
@@ -118,6 +118,33 @@ def _limits(result: SpeculateResult) -> Facts:
         )
         rows.append(("a full server", f"{full.gain:.2f} ×", remark))
     return Facts(title="Where it stops", rows=tuple(rows))
+
+
+def pictures(report: SpeculateReport) -> tuple[Plot, ...]:
+    """The speed-up over the draft length, and over the batch: above 1 it pays."""
+    result = report.result
+    even = Target("no gain", "y", 1.0)
+    lengths = Series(
+        "speed-up",
+        tuple(float(row.gamma) for row in result.by_gamma),
+        tuple(row.speedup for row in result.by_gamma),
+        tuple(f"{row.speedup:.2f}" for row in result.by_gamma),
+    )
+    batches = tuple(float(row.batch) for row in result.by_batch)
+    fixed = Series(
+        f"γ = {max(1, result.gamma)}",
+        batches,
+        tuple(row.speedup for row in result.by_batch),
+        tuple(f"{row.speedup:.2f}" for row in result.by_batch),
+    )
+    best = Series("the best γ of each batch", batches, tuple(row.best_speedup for row in result.by_batch))
+    where = f"at {format_things(result.batch, 'sequence')} of {format_count(result.context)}"
+    return (
+        Plot((lengths,), "draft tokens of a pass, γ", "speed-up", f"Speed-up by draft length, {where}",
+             points="speed-up", targets=(even,)),
+        Plot((fixed, best), "sequences in the step", "speed-up", "Speed-up by batch", log_x=True,
+             points="speed-up", targets=(even,)),
+    )  # fmt: skip
 
 
 def rows(report: SpeculateReport) -> list[dict[str, Any]]:
