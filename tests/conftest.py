@@ -5,8 +5,9 @@ import importlib.util
 import pytest
 from hypothesis import settings
 
-# A slow machine is no wrong answer: property tests have no deadline.
-settings.register_profile("kvcalc", deadline=None)
+# A slow machine is no wrong answer: property tests have no deadline. `--hypothesis-profile thorough` tries more.
+settings.register_profile("kvcalc", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("kvcalc")
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -19,6 +20,15 @@ MAY_SKIP = {"gpu", "browser"}  # marks of what is not on every machine
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="fail when a test not marked gpu or browser is skipped")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The whole suite takes every core, where pytest-xdist is installed; tests that are named run in this process."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if whole and getattr(config.option, "numprocesses", 0) is None:
+        config.option.numprocesses = "auto"
+        config.option.dist = "worksteal"
 
 
 @pytest.fixture(autouse=True)

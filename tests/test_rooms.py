@@ -42,11 +42,9 @@ ALSO = {"timing/machine.py": {"kvcalc.catalog.kernels"}}
 KERNELS = {"executor/kernels.py", "executor/kernels_glue.py"}
 LONG_FILES = {"units.py", "answers/speculate/answer.py"}
 LONG_FUNCTIONS = {
-    *("answers/curve/answer.py:curve", "answers/diagnose/answer.py:diagnose", "answers/kv/answer.py:kv"),
-    *("answers/prefill/answer.py:prefill", "answers/simulate/answer.py:_result", "answers/size/answer.py:size"),
-    *("answers/speculate/answer.py:speculate", "answers/speculate/answer.py:_result", "answers/step/answer.py:step"),
-    *("answers/step/tokens.py:step_of_tokens", "catalog/config/families/compressed.py:compressed"),
-    *("executor/calibrate.py:_measured", "executor/run.py:run", "executor/verify.py:verify"),
+    *("answers/speculate/answer.py:speculate", "answers/speculate/answer.py:_result"),
+    *("catalog/config/families/compressed.py:compressed", "executor/calibrate.py:_measured"),
+    *("executor/run.py:run", "executor/verify.py:verify"),
 }
 MANY_PARAMETERS = {
     *("answers/device/prediction.py:predict", "catalog/config/families/decoder.py:_twice"),

@@ -20,7 +20,7 @@ from kvcalc.engines.capacity import Capacity, length_of
 from kvcalc.engines.contract import Rules
 from kvcalc.engines.lowered import Lowered, lowered_length
 from kvcalc.engines.memory.budget import MemoryBudget
-from kvcalc.specs.base import replace
+from kvcalc.specs.base import Source, replace
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -206,6 +206,11 @@ class Deployed:
     @cached_property
     def gpus_per_node(self) -> int:
         return self.deployment.gpus_per_node or self.gpu.gpus_per_node
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Where the figures of the model and of the GPU came from."""
+        return (*self.model.sources, *self.gpu.sources.values())
 
     def max_batch(self, context: int) -> int | None:
         """Whole sequences of this context; None: no limit, or the pool is not predicted."""

@@ -23,7 +23,6 @@ def working(speed: Performance) -> tuple[Figure, ...]:
     if one is None or batch is None:
         return ()
     bandwidth = speed.deployed.gpu.memory_bandwidth_bytes_per_s
-    peak = peak_of(one)
     sequences = batch / speed.deployed.deployment.pipeline_parallel_size
     moved = explain(
         step.decode_step_bytes,
@@ -32,26 +31,30 @@ def working(speed: Performance) -> tuple[Figure, ...]:
         batch=sequences,
         cache_bytes_per_sequence=one.cache_bytes / sequences,
     )
-    flops = explain(
-        step.decode_step_flops,
-        name="FLOPs of the step",
-        parameters=(one.flops - one.attention_flops) / (2 * sequences),
-        batch=sequences,
-        attention_flops_per_sequence=one.attention_flops / sequences,
-    )
-    figures = [
-        moved,
-        flops,
+    figures = [moved, *roofline_figures(one, sequences, bandwidth)]
+    figures += _throughput(speed, "the bound", float(one.bound_s))
+    if one.estimate is not None:
+        figures += _throughput(speed, "the estimate", float(one.estimate.value))
+    return tuple(figures)
+
+
+def roofline_figures(one: Pass, rows: float, bandwidth: float) -> tuple[Figure, ...]:
+    """From the FLOPs of a pass of so many rows to its bound; `bandwidth` in bytes/s."""
+    peak = peak_of(one)
+    return (
+        explain(
+            step.decode_step_flops,
+            name="FLOPs of the step",
+            parameters=(one.flops - one.attention_flops) / (2 * rows),
+            batch=rows,
+            attention_flops_per_sequence=one.attention_flops / rows,
+        ),
         explain(step.intensity, name="intensity", flops=one.flops, bytes_moved=one.bytes),
         explain(matmul.ridge_point, name="ridge point", peak_flops=peak, bandwidth_bytes_per_s=bandwidth),
         explain(step.memory_time, name="memory time", bytes_moved=one.bytes, bandwidth_bytes_per_s=bandwidth),
         explain(step.compute_time, name="compute time", flops=one.flops, peak_flops=peak),
         explain(step.roofline_time, name="bound", memory_time_s=one.memory_time_s, compute_time_s=one.compute_time_s),
-        *_throughput(speed, "the bound", float(one.bound_s)),
-    ]
-    if one.estimate is not None:
-        figures += _throughput(speed, "the estimate", float(one.estimate.value))
-    return tuple(figures)
+    )
 
 
 def _throughput(speed: Performance, at: str, step_time_s: float) -> list[Figure]:

@@ -39,11 +39,7 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
         raise KvcalcError("no GPU given", hint="name one or several with --gpu; `kvcalc gpus` lists them")
     kept = {name: list(dict.fromkeys(values)) for name, values in swept.items()}
     texts = {name: kept.pop(name, []) for name in ALONG}
-    if (
-        prod(map(len, kept.values())) * max(map(len, (*texts.values(), range(LARGEST_BATCH.bit_length()))))
-        > MOST_POINTS
-    ):
-        raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
+    _require_few(kept, texts)
     assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
     points: list[CurvePoint] = []
     under: list[UnderTarget] = []
@@ -77,6 +73,12 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
         sources=deployed.model.sources,
         warnings=tuple(warnings),
     )
+
+
+def _require_few(kept: Mapping[str, list[Any]], texts: Mapping[str, list[Any]]) -> None:
+    each = max(map(len, (*texts.values(), range(LARGEST_BATCH.bit_length()))))
+    if prod(map(len, kept.values())) * each > MOST_POINTS:
+        raise KvcalcError(f"more than {MOST_POINTS:,} points", hint="sweep fewer values at once")
 
 
 def _pairs(texts: Mapping[str, list[Any]]) -> list[tuple[Any, Any]]:

@@ -39,10 +39,35 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
     facts = read_log(lines)
     specs = logged(facts, flags or {})
     started = Started(facts, specs)
+    command = _command(started, specs.deployment)
+    budget, model = started.budget, specs.model
+    return DiagnoseReport(
+        inputs={
+            "model": model.name if model else None,
+            "gpu": specs.gpu.name if specs.gpu else None,
+            **data_of(specs.deployment),
+        },
+        result=_result(started, command),
+        assumptions=(
+            *specs.assumptions,
+            *(budget.assumptions if budget else ()),
+            *_other_file(started),
+            *unsaid(command),
+        ),
+        sources=model.sources if model else (),
+        warnings=(
+            *_restarts(facts),
+            *(budget.warnings if budget else ()),
+            *(model.warnings if model else ()),
+        ),
+    )
+
+
+def _result(started: Started, command: Command | None) -> DiagnoseResult:
+    facts, specs = started.facts, started.specs
     memory = memory_lines(started)
     found = log_advice(started)
-    command = _command(started, specs.deployment)
-    result = DiagnoseResult(
+    return DiagnoseResult(
         engine=specs.deployment.engine,
         version=facts.version,
         model=specs.model.name if specs.model else facts.model,
@@ -58,27 +83,6 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
         command=None if command is None else command.line,
         mended_command=_mended(started, found),
         evidence=tuple(Evidence(**data_of(line)) for line in facts.lines),
-    )
-    budget = started.budget
-    return DiagnoseReport(
-        inputs={
-            "model": specs.model.name if specs.model else None,
-            "gpu": specs.gpu.name if specs.gpu else None,
-            **data_of(specs.deployment),
-        },
-        result=result,
-        assumptions=(
-            *specs.assumptions,
-            *(budget.assumptions if budget else ()),
-            *_other_file(started),
-            *unsaid(command),
-        ),
-        sources=(*(specs.model.sources if specs.model else ()),),
-        warnings=(
-            *_restarts(facts),
-            *(budget.warnings if budget else ()),
-            *(specs.model.warnings if specs.model else ()),
-        ),
     )
 
 

@@ -1,6 +1,7 @@
 """`kvcalc kv`: what one token and one sequence of cache cost."""
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any
 
 from kvcalc.answers.explain import explain
@@ -23,6 +24,11 @@ from kvcalc.units import format_count
 USUAL_CONTEXTS = (2048, 8192, 32768, 131072)
 COMMON_GPUS = ("rtx-4090", "l40s", "a100-80g-sxm", "h100-sxm", "h200-sxm", "b200-sxm")
 AS_IT_IS = "as it is"
+ACCURACY = Assumption(
+    name="accuracy",
+    value=None,
+    why="what a smaller cache dtype or another architecture does to the model's answers is not modelled",
+)
 
 
 def kv(
@@ -39,52 +45,30 @@ def kv(
     """
     models = tuple(models)
     rows: list[KvModel] = []
-    assumptions: list[Assumption] = []
     figures: list[Figure] = []
-    for model in models:
+    for model, dtype in product(models, cache_dtypes or ("auto",)):
         check_layout(model, deployment.layout)
-        at = contexts or _contexts(model)
-        for dtype in cache_dtypes or ("auto",):
-            typed = replace(deployment, kv_cache_dtype=dtype)
-            resolved = cache_dtype(model, typed)
-            rows.append(_model(model, AS_IT_IS, resolved, typed, at))
-            figures.extend(_working(model, resolved))
-        assumptions.extend(model.assumptions)
-    assumptions.append(
-        Assumption(
-            name="accuracy",
-            value=None,
-            why="what a smaller cache dtype or another architecture does to the model's answers is not modelled",
-        )
-    )
+        typed = replace(deployment, kv_cache_dtype=dtype)
+        resolved = cache_dtype(model, typed)
+        rows.append(_model(model, AS_IT_IS, resolved, typed, contexts or _contexts(model)))
+        figures.extend(_working(model, resolved))
     asked = Question(models[0], None, deployment, Workload(), given=given)
-    assumptions.extend(unused(asked, lambda one: kv(models, one.deployment, contexts, batch, cache_dtypes).result))
     longest = max(contexts, default=0)
-    exceeded = [
-        f"the maximum of {model.name}, {format_count(model.max_context)}"
-        for model in models
-        if model.max_context is not None and longest > model.max_context
-    ]
-    result = KvResult(
-        models=tuple(rows),
-        engine=deployment.engine,
-        variants=_variants(models[0], rows[0], deployment, contexts) if len(rows) == 1 else (),
-        batch=batch,
-        gpus=tuple(_memory(name) for name in COMMON_GPUS),
-    )
+    exceeded = tuple(_exceeded(models, longest))
     return KvReport(
-        inputs={
-            "models": [model.name for model in models],
-            "kv_cache_dtype": list(cache_dtypes) or ["auto"],
-            "context": sorted({point.context for row in rows for point in row.by_context}),
-            "batch": batch,
-            "engine": deployment.engine,
-            "tensor_parallel_size": deployment.tensor_parallel_size,
-        },
-        result=result,
+        inputs=_inputs(models, rows, deployment, batch, cache_dtypes),
+        result=KvResult(
+            models=tuple(rows),
+            engine=deployment.engine,
+            variants=_variants(models[0], rows[0], deployment, contexts) if len(rows) == 1 else (),
+            batch=batch,
+            gpus=tuple(_memory(name) for name in COMMON_GPUS),
+        ),
         figures=tuple(figures),
         assumptions=(
-            *assumptions,
+            *(one for model in models for one in model.assumptions),
+            ACCURACY,
+            *unused(asked, lambda one: kv(models, one.deployment, contexts, batch, cache_dtypes).result),
             *_in_flight(models, deployment),
             *(runs_beyond("context", longest, limit) for limit in exceeded),
         ),
@@ -94,6 +78,30 @@ def kv(
             *(f"a context of {format_count(longest)} is above {limit}" for limit in exceeded),
         ),
     )
+
+
+def _inputs(
+    models: tuple[ModelSpec, ...],
+    rows: list[KvModel],
+    deployment: Deployment,
+    batch: int,
+    cache_dtypes: tuple[str, ...],
+) -> dict[str, Any]:
+    return {
+        "models": [model.name for model in models],
+        "kv_cache_dtype": list(cache_dtypes) or ["auto"],
+        "context": sorted({point.context for row in rows for point in row.by_context}),
+        "batch": batch,
+        "engine": deployment.engine,
+        "tensor_parallel_size": deployment.tensor_parallel_size,
+    }
+
+
+def _exceeded(models: Iterable[ModelSpec], context: int) -> Iterator[str]:
+    """The maxima of models that this context is above."""
+    for model in models:
+        if model.max_context is not None and context > model.max_context:
+            yield f"the maximum of {model.name}, {format_count(model.max_context)}"
 
 
 def _in_flight(models: Iterable[ModelSpec], deployment: Deployment) -> tuple[Assumption, ...]:

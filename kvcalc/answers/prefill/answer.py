@@ -1,13 +1,13 @@
 """`kvcalc prefill`: the time to the first token, and what a long prompt does to everybody else."""
 
 from collections import defaultdict
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
 from kvcalc.answers.load import OperatingPoint, at_least_one
-from kvcalc.answers.performance import Performance
+from kvcalc.answers.performance import FirstToken, Performance
 from kvcalc.answers.prefill import cache as moving
 from kvcalc.answers.prefill.chunks import (
     Beside,
@@ -20,6 +20,7 @@ from kvcalc.answers.prefill.chunks import (
 )
 from kvcalc.answers.prefill.pools import Load, disaggregation
 from kvcalc.answers.question import Question, runs_beyond
+from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.counting.work import Step
@@ -48,46 +49,73 @@ class PrefillSettings(Frozen):
     host_bandwidth: Annotated[Bytes | None, size("--host-bandwidth")] = None  # bytes/s, one way
 
 
+class Prompt(NamedTuple):
+    """The prompt that is asked about: on its deployment, beside the others, and with the engine to itself."""
+
+    deployed: Deployed
+    beside: Beside
+    first: FirstToken
+    alone: Pass  # in one piece, at the efficiency that was asked for
+    chunk: int
+
+    @property
+    def alone_s(self) -> float:
+        """The estimate of its first token where there is one, else the bound of the pass."""
+        return float(self.alone.bound_s) if self.first.estimate is None else self.first.estimate.value
+
+
 def prefill(question: Question, settings: PrefillSettings | None = None) -> PrefillReport:
     """One prompt on this deployment, alone and beside the sequences of `--batch` and `--context`."""
     settings = settings or PrefillSettings()
     deployed = Deployed(question)
     speed = Performance(deployed)
-    fitting = verdict(deployed, speed.point)
     point, nothing_fits = at_least_one(speed.point)
-    batch = point.batch or 1
-    prompt = question.workload.input_len or USUAL_PROMPT
-    hit = deployed.usable_hit(prompt)
+    asked = _prompt(speed, point, settings)
+    result, figures = _result(speed, point, asked, settings)
+    return PrefillReport(
+        inputs=_inputs(deployed, result, settings),
+        result=result,
+        figures=(*_working(deployed, asked.beside, asked.alone), *figures),
+        assumptions=(*question.assumptions, *nothing_fits, *_unpriced(deployed), *point.assumptions,
+                     *_assumed(deployed, result), *asked.alone.assumptions,
+                     *unused(question, lambda other: prefill(other, settings).result)),
+        sources=deployed.sources,
+        warnings=(*speed.warnings, *_too_long(deployed, result.prompt_tokens)),
+    )  # fmt: skip
+
+
+def _prompt(speed: Performance, point: OperatingPoint, settings: PrefillSettings) -> Prompt:
+    deployed = speed.deployed
+    prompt = deployed.question.workload.input_len or USUAL_PROMPT
     beside = Beside(
         prompt=prompt,
-        start=hit,
-        batch=batch,
+        start=deployed.usable_hit(prompt),
+        batch=point.batch or 1,
         context=point.mean_context,
         compute_efficiency=settings.compute_efficiency,
         front_end_s=deployed.front_end_s,
     )
     first = speed.alone(prompt)
     alone = Pass(deployed.replica, first.prompt.step, settings.compute_efficiency)
-    alone_s = alone.bound_s if first.estimate is None else first.estimate.value
-    chunk = settings.chunk or _default_chunk(deployed, batch)
-    decode = decode_pass(deployed, beside)
-    spike = mixed_pass(deployed, beside, prompt - hit, hit)
-    steps = chunk_steps(deployed, beside, chunk)
-    free, free_figure = free_chunk(deployed, beside)
-    links, link_figures = moving.transfers(deployed, prompt, alone_s)
-    swap, swap_figures = moving.preemption(deployed, prompt, settings.compute_efficiency, settings.host_bandwidth)
-    target = question.workload.tpot_s
+    return Prompt(deployed, beside, first, alone, settings.chunk or _default_chunk(deployed, beside.batch))
+
+
+def _result(
+    speed: Performance, point: OperatingPoint, asked: Prompt, settings: PrefillSettings
+) -> tuple[PrefillResult, tuple[Figure, ...]]:
+    """The answer, and the working of the free chunk, the transfers and the preemption."""
+    deployed, beside, _, alone, chunk = asked
+    decode, steps = decode_pass(deployed, beside), chunk_steps(deployed, beside, chunk)
+    free, free_figures = free_chunk(deployed, beside)
+    links, link_figures = moving.transfers(deployed, beside.prompt, asked.alone_s)
+    swap, swap_figures = moving.preemption(deployed, beside.prompt, beside.compute_efficiency, settings.host_bandwidth)
+    wanted = deployed.question.workload
     result = PrefillResult(
-        model=deployed.model.name,
-        gpu=deployed.gpu.title,
-        gpus=deployed.deployment.gpus,
+        **subject(deployed, verdict(deployed, speed.point)),
         engine=deployed.deployment.engine,
-        fits=fitting.fits,
-        fit=fitting.fit,
-        reason=fitting.reason,
-        prompt_tokens=prompt,
-        batch=batch,
-        context=point.mean_context,
+        prompt_tokens=beside.prompt,
+        batch=beside.batch,
+        context=beside.context,
         chunk=chunk,
         flops=alone.flops,
         attention_share=alone.attention_flops / alone.flops,
@@ -95,32 +123,29 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
         compute_time_s=alone.compute_time_s,
         bound_s=alone.bound_s,
         operator_bound_s=alone.operator_bound_s,
-        estimate_s=first.estimate,
-        ttft_terms=_terms(deployed, beside, alone, alone_s),
+        estimate_s=asked.first.estimate,
+        ttft_terms=_terms(asked),
         decode_step_s=decode.time_s,
         free_chunk_tokens=free,
-        spike=Spike(step_time_s=spike.time_s, ratio=spike.time_s / decode.time_s),
+        spike=_spike(asked, decode),
         chunks=steps,
         chunked_ttft_s=beside.front_end_s + sum(one.step_time_s for one in steps),
-        by_chunk=choices(deployed, beside, chunk, alone_s),
-        chunk_for_tpot=chunk_under(deployed, beside, target) if target else None,
-        prefix=moving.prefix_hit(deployed, prompt, point.context) if question.workload.prefix_hit else None,
+        by_chunk=choices(deployed, beside, chunk, asked.alone_s),
+        chunk_for_tpot=chunk_under(deployed, beside, wanted.tpot_s) if wanted.tpot_s else None,
+        prefix=moving.prefix_hit(deployed, beside.prompt, point.context) if wanted.prefix_hit else None,
         transfer=links,
-        disaggregation=_pools(deployed, beside, point, alone_s, links),
+        disaggregation=_pools(asked, point, links),
         preemption=swap,
         serving=speed.serving,
     )
-    figures = (*_working(deployed, beside, alone), *([free_figure] if free_figure else []), *link_figures)
-    return PrefillReport(
-        inputs=_inputs(deployed, result, settings),
-        result=result,
-        figures=(*figures, *swap_figures),
-        assumptions=(*question.assumptions, *nothing_fits, *_unpriced(deployed), *point.assumptions,
-                     *_assumed(deployed, result), *alone.assumptions,
-                     *unused(question, lambda other: prefill(other, settings).result)),
-        sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
-        warnings=(*speed.warnings, *_too_long(deployed, prompt)),
-    )  # fmt: skip
+    return result, (*free_figures, *link_figures, *swap_figures)
+
+
+def _spike(asked: Prompt, decode: Pass) -> Spike:
+    """The whole prompt in one step of those that decode."""
+    beside = asked.beside
+    whole = mixed_pass(asked.deployed, beside, beside.prompt - beside.start, beside.start)
+    return Spike(step_time_s=whole.time_s, ratio=whole.time_s / decode.time_s)
 
 
 def _default_chunk(deployed: Deployed, batch: int) -> int:
@@ -136,8 +161,9 @@ def _default_chunk(deployed: Deployed, batch: int) -> int:
     return budget - batch
 
 
-def _terms(deployed: Deployed, beside: Beside, alone: Pass, alone_s: float) -> tuple[Term, ...]:
+def _terms(asked: Prompt) -> tuple[Term, ...]:
     """The parts of the time to the first token of a prompt that does not wait, the longest first."""
+    deployed, beside, _, alone, _ = asked
     parts: dict[str, float] = defaultdict(float)
     if deployed.replica.ideal:
         if alone.memory_time_s > alone.compute_time_s:
@@ -145,23 +171,22 @@ def _terms(deployed: Deployed, beside: Beside, alone: Pass, alone_s: float) -> t
         attention = alone.compute_time_s * alone.attention_flops / alone.flops
         parts |= {"weights": alone.compute_time_s - attention, "attention": attention}
     else:
-        asked = Requests(input_len=beside.prompt, output_len=1, prefix_hit=beside.start)
-        for tokens, start in prompt_chunks(asked, deployed.replica.budget):
+        requests = Requests(input_len=beside.prompt, output_len=1, prefix_hit=beside.start)
+        for tokens, start in prompt_chunks(requests, deployed.replica.budget):
             one = Pass(deployed.replica, Step(prompts=1, tokens=tokens, start=start))
             factor = prompt_time(one.sums, deployed.replica.machine.profile) / sum(t.time_s for t in one.operator_times)
             for time in one.operator_times:
                 parts[time.operator.name] += factor * time.time_s
         parts["front end"] = beside.front_end_s
-        parts["launches"] = max(0.0, alone_s - sum(parts.values()))
+        parts["launches"] = max(0.0, asked.alone_s - sum(parts.values()))
     whole = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda pair: -pair[1])
     return tuple(Term(name=name, time_s=time, share=time / whole) for name, time in ordered if time > 0)
 
 
-def _pools(
-    deployed: Deployed, beside: Beside, point: OperatingPoint, alone_s: float, links: tuple[Transfer, ...]
-) -> Disaggregation | None:
+def _pools(asked: Prompt, point: OperatingPoint, links: tuple[Transfer, ...]) -> Disaggregation | None:
     """Against pools that the network joins, or where there is none the fastest link; None without an output length."""
+    deployed, beside = asked.deployed, asked.beside
     workload = deployed.question.workload
     if workload.output_len is None or not links:
         return None
@@ -176,7 +201,7 @@ def _pools(
         max_batch=deployed.max_batch(point.context),
         tpot_s=workload.tpot_s,
     )
-    return disaggregation(deployed, load, alone_s, link)
+    return disaggregation(deployed, load, asked.alone_s, link)
 
 
 def _working(deployed: Deployed, beside: Beside, alone: Pass) -> tuple[Figure, ...]:
@@ -203,20 +228,16 @@ def _working(deployed: Deployed, beside: Beside, alone: Pass) -> tuple[Figure, .
 
 
 def _inputs(deployed: Deployed, result: PrefillResult, settings: PrefillSettings) -> dict[str, object]:
-    return {
-        "model": deployed.model.name,
-        "gpu": deployed.gpu.name,
-        **data_of(deployed.deployment),
-        "kv_cache_dtype": deployed.cache_dtype,
-        "input_len": result.prompt_tokens,
-        "output_len": deployed.question.workload.output_len,
-        "batch": result.batch,
-        "context": result.context,
-        "tpot_s": deployed.question.workload.tpot_s,
-        "prefix_hit": deployed.question.workload.prefix_hit,
-        **data_of(settings),
-        "chunk": result.chunk,
-    }
+    return inputs_of(
+        deployed,
+        input_len=result.prompt_tokens,
+        output_len=deployed.question.workload.output_len,
+        batch=result.batch,
+        context=result.context,
+        tpot_s=deployed.question.workload.tpot_s,
+        prefix_hit=deployed.question.workload.prefix_hit,
+        **data_of(settings) | {"chunk": result.chunk},
+    )
 
 
 def _assumed(deployed: Deployed, result: PrefillResult) -> tuple[Assumption, ...]:

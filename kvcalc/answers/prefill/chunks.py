@@ -101,7 +101,7 @@ def chunk_under(deployed: Deployed, beside: Beside, tpot_s: float) -> TargetChun
     return TargetChunk(tpot_s=tpot_s, chunk=found, worst_step_s=max(times), ttft_s=beside.front_end_s + sum(times))
 
 
-def free_chunk(deployed: Deployed, beside: Beside) -> tuple[FreeChunk, Figure | None]:
+def free_chunk(deployed: Deployed, beside: Beside) -> tuple[FreeChunk, tuple[Figure, ...]]:
     """How many prompt tokens a decode step carries for nothing.
 
     With `--engine ideal` it is the lessons' formula. With a real engine the tokens of a mixture of experts wake experts
@@ -118,14 +118,14 @@ def free_chunk(deployed: Deployed, beside: Beside) -> tuple[FreeChunk, Figure | 
             batch=beside.batch,
             compute_efficiency=beside.compute_efficiency,
         )
-        return FreeChunk(bound=max(0.0, figure.value or 0.0), estimate=None, slowdown=None), figure
+        return FreeChunk(bound=max(0.0, figure.value or 0.0), estimate=None, slowdown=None), (figure,)
 
     def mixed(tokens: int) -> Pass:
         return mixed_pass(deployed, beside, tokens, 0)
 
     at_bound = _largest(lambda n: mixed(n).bound_s <= (1 + NOTHING) * decode.bound_s, LARGEST_CHUNK)
     at_estimate = _largest(lambda n: mixed(n).time_s <= (1 + SLOWDOWN) * decode.time_s, LARGEST_CHUNK)
-    return FreeChunk(bound=at_bound or 0, estimate=at_estimate or 0, slowdown=SLOWDOWN), None
+    return FreeChunk(bound=at_bound or 0, estimate=at_estimate or 0, slowdown=SLOWDOWN), ()
 
 
 def _largest(passes: Callable[[int], bool], most: int) -> int | None:

@@ -18,6 +18,7 @@ from kvcalc.answers.simulate.sharing import beams_of, samples_of
 from kvcalc.answers.simulate.use import use_of
 from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
+from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.verdict import verdict
 from kvcalc.errors import KvcalcError
 from kvcalc.results.base import Range
@@ -61,7 +62,7 @@ def simulate(
         inputs=_inputs(deployed, settings, workload),
         result=replace(result, highest_rate=found),
         assumptions=_assumptions(question, deployed, replica),
-        sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
+        sources=deployed.sources,
         warnings=_warnings(deployed, result),
     )
 
@@ -95,17 +96,11 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
     requests = workload.requests
     rate = rate_of(requests)
     loads = [None if rate is None else rate / capacity(replica, requests, factor) for factor in factors]
-    fitting = verdict(deployed, operating_point(deployed))
     verdicts = [verdict_of(one, load) for one, load in zip(runs, loads, strict=True)]
     tokens = sum(requests.output)
     return SimulateResult(
-        model=deployed.model.name,
-        gpu=deployed.gpu.title,
-        gpus=deployed.deployment.gpus,
+        **subject(deployed, verdict(deployed, operating_point(deployed))),
         engine=deployed.deployment.engine,
-        fits=fitting.fits,
-        fit=fitting.fit,
-        reason=fitting.reason,
         requests=workload.given,
         refused=workload.refused,
         unordered=workload.sorted,
@@ -177,17 +172,12 @@ def _targets(deployed: Deployed, settings: SimulateSettings, runs: list[Latencie
 
 
 def _inputs(deployed: Deployed, settings: SimulateSettings, workload: Workload) -> dict[str, Any]:
-    return {
-        "model": deployed.model.name,
-        "gpu": deployed.gpu.name,
-        **data_of(deployed.deployment),
-        "kv_cache_dtype": deployed.cache_dtype,
-        "max_model_len": deployed.max_model_len,
-        "max_num_batched_tokens": deployed.max_num_batched_tokens,
-        **data_of(settings),
-        "requests": workload.given,
-        "clients": workload.requests.clients,
-    }
+    return inputs_of(
+        deployed,
+        max_model_len=deployed.max_model_len,
+        max_num_batched_tokens=deployed.max_num_batched_tokens,
+        **data_of(settings) | {"requests": workload.given, "clients": workload.requests.clients},
+    )
 
 
 def _assumptions(question: Question, deployed: Deployed, replica: Simulated) -> tuple[Assumption, ...]:

@@ -8,13 +8,13 @@ from kvcalc.answers.load import longest_point, operating_point, require_within
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question
+from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.unused import unused
-from kvcalc.answers.verdict import verdict
+from kvcalc.answers.verdict import Verdict, verdict
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.results.base import Figure
-from kvcalc.results.data import data_of
 from kvcalc.results.size import (
     ContextRow,
     IdealCapacity,
@@ -50,15 +50,38 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
     point, shorter = longest_point(deployed, asked)
     speed = Performance(deployed, point=point)
     command = command_for(question)
-    result = SizeResult(
-        model=deployed.model.name,
-        gpu=deployed.gpu.title,
-        gpus=deployed.deployment.gpus,
+    result = replace(
+        _result(speed, found),
+        paging=paging_of(deployed, asked) if with_advice else None,
+        advice=advice(Performance(deployed)) if with_advice else (),
+        command=None if command is None else command.line,
+    )
+    return SizeReport(
+        inputs=_inputs(deployed, point.context, point.batch),
+        result=result,
+        figures=_working(speed) if with_working else (),
+        assumptions=_once(
+            (
+                *question.assumptions,
+                *assumptions_of(deployed),
+                *speed.assumptions,
+                *shorter,
+                *unsaid(command),
+                *unused(question, _figures),
+            )
+        ),
+        sources=deployed.sources,
+        warnings=(*speed.warnings, *deployed.budget.warnings, *price_warnings(deployed)),
+    )
+
+
+def _result(speed: Performance, found: Verdict) -> SizeResult:
+    """What fits and how fast it is; advice and the command that starts it come on top."""
+    deployed, point = speed.deployed, speed.point
+    return SizeResult(
+        **subject(deployed, found),
         engine=deployed.deployment.engine,
         engine_version=deployed.budget.engine_version,
-        fits=found.fits,
-        fit=found.fit,
-        reason=found.reason,
         context=point.context,
         mean_context=point.mean_context,
         batch=point.batch,
@@ -84,26 +107,6 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         serving=speed.serving,
         by_context=_by_context(deployed),
         ideal=_ideal(deployed, point.context),
-        paging=paging_of(deployed, asked) if with_advice else None,
-        advice=advice(Performance(deployed)) if with_advice else (),
-        command=None if command is None else command.line,
-    )
-    return SizeReport(
-        inputs=_inputs(deployed, point.context, point.batch),
-        result=result,
-        figures=_working(speed) if with_working else (),
-        assumptions=_once(
-            (
-                *question.assumptions,
-                *assumptions_of(deployed),
-                *speed.assumptions,
-                *shorter,
-                *unsaid(command),
-                *unused(question, _figures),
-            )
-        ),
-        sources=(*deployed.model.sources, *deployed.gpu.sources.values()),
-        warnings=(*speed.warnings, *deployed.budget.warnings, *price_warnings(deployed)),
     )
 
 
@@ -135,17 +138,9 @@ def _once(assumptions: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
 
 
 def _inputs(deployed: Deployed, context: int, batch: int | None) -> dict[str, object]:
-    given = data_of(deployed.deployment)
-    return {
-        "model": deployed.model.name,
-        "gpu": deployed.gpu.name,
-        "machine": None if deployed.gpu.instance is None else deployed.gpu.instance.name,
-        **given,
-        "kv_cache_dtype": deployed.cache_dtype,
-        "max_model_len": deployed.max_model_len,
-        "context": context,
-        "batch": batch,
-    }
+    machine = None if deployed.gpu.instance is None else deployed.gpu.instance.name
+    others = inputs_of(deployed, max_model_len=deployed.max_model_len, context=context, batch=batch)
+    return {"model": deployed.model.name, "gpu": deployed.gpu.name, "machine": machine, **others}
 
 
 def _memory(deployed: Deployed) -> tuple[MemoryTerm, ...]:
