@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kvcalc.answers.own_names import in_fields
 from kvcalc.answers.question import Loader, Question, ask
@@ -19,6 +19,7 @@ from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import flag_of
 from kvcalc.specs.model import MoeMlp
 
+Answer = TypeVar("Answer", bound=Report)
 BESIDE = "give a MODEL beside --serve"
 
 
@@ -99,7 +100,7 @@ def taken_by(command: Pasted, fields: set[str]) -> Pasted:
     return dataclasses.replace(command, flags=flags, inputs={**command.inputs, "serve": serve})
 
 
-def with_command(report: Report, command: Pasted) -> Report:
+def with_command(report: Answer, command: Pasted) -> Answer:
     """The report, saying of its inputs that they are from a command."""
     names = {"context_tokens": report.inputs.get("ctx_size"), "slots": report.inputs.get("parallel")}
     return replace(

@@ -9,7 +9,7 @@ from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import field_names, replace
 from kvcalc.specs.budget import SCHEMA, Budget, Entry, Limits
-from kvcalc.specs.checked import field_types, fitting, flag_of, read_from_text
+from kvcalc.specs.checked import OTHER_NAMES, field_types, fitting, flag_of, read_from_text
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z", re.ASCII)
 _TABLE = re.compile(r"\s*\[\[\s*deployment\s*\]\]")
 _OWN_KEYS = ("name", "model", "serve", "gpu", "limit")
-_SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization",
-          "isl": "input_len", "osl": "output_len"}  # fmt: skip
 _TARGETS = ("ttft_s", "tpot_s")  # in a budget they are limits
 _WORKED_OUT = ("attention_settled", "raw_latents", "draft_unread")  # fields of a deployment that are no flags
 # A number in the file is no version: 0.10 would be read as 0.1.
@@ -32,8 +30,9 @@ LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
 def flag_fields() -> dict[str, str]:
     """Every flag that a file may set, without its dashes, and the field it fills."""
     said = (name for name in field_names(Deployment) if name not in _WORKED_OUT)
-    names = (*said, *(name for name in field_names(Workload) if name not in _TARGETS))
-    return {flag_of(name)[2:]: name for name in names} | _SHORT | {"strict": "strict"}
+    names = {*said, *(name for name in field_names(Workload) if name not in _TARGETS)}
+    short = {text: name for text, name in OTHER_NAMES.items() if name in names}
+    return {flag_of(name)[2:]: name for name in names} | short | {"strict": "strict"}
 
 
 def read_budget(path: Path, strict: bool = False) -> Budget:

@@ -72,7 +72,7 @@ def command(flags: Flags) -> None:
     with bar() as progress, told():
         result = calibrate(Bench(device, Patience(patience)), heads, progress=progress)
     result = save(result, Path(flags["spec"]) if "spec" in flags else None)
-    output.emit(report_of(result), "calibrate", page, rows)
+    output.emit(report_of(result), page, rows)
 
 
 def _from_results(flags: Flags, output: Output) -> None:
@@ -95,4 +95,4 @@ def _from_results(flags: Flags, output: Output) -> None:
     report, gpu = calibrate_from(ask(flags["model"], asked), [Path(one) for one in flags["results"]], spec)
     if spec is not None:
         write_file(spec, toml_of(gpu).encode())
-    output.emit(report, "calibrate", page, rows)
+    output.emit(report, page, rows)

@@ -29,5 +29,5 @@ def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
     if output.format == "github":
         output.write(annotations(report))
     else:
-        output.emit(report, "check", page, rows)
+        output.emit(report, page, rows)
     return EXIT_OK if report.result.passed else EXIT_LIMIT

@@ -25,4 +25,4 @@ def command(models: ModelsArgument, flags: Flags) -> None:
     from kvcalc.answers.compare.answer import compare
     from kvcalc.render.pages.compare import page, rows
 
-    output.emit(compare(models, flags), "compare", page, rows)
+    output.emit(compare(models, flags), page, rows)

@@ -31,4 +31,4 @@ def command(model: ModelArgument, flags: Flags) -> None:
     from kvcalc.render.pages.curve import page, pictures, rows
 
     report = curve(model, {name: flags.pop(name) for name in _SWEPT if name in flags}, flags)
-    output.emit(report, "curve", page, rows, pictures)
+    output.emit(report, page, rows, pictures)

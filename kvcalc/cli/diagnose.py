@@ -1,10 +1,8 @@
 """`kvcalc diagnose`."""
 
 import sys
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
 from typing import Annotated, TextIO
 
 from kvcalc.cli.flags import GPU, OUTPUT, SERVING, Flag
@@ -34,12 +32,12 @@ def command(flags: Flags, logfile: LogArgument = "-") -> None:
 
     with _opened(logfile) as file:
         report = diagnose(bounded_lines(file), flags)
-    output.emit(report, "diagnose", page, rows)
+    output.emit(report, page, rows)
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[TextIO]:
-    """The file, or stdin; bytes that are no UTF-8 do not matter."""
+    """The file, or stdin, of which bytes that are no UTF-8 do not matter."""
     if path == "-":
         if sys.stdin.isatty():
             raise KvcalcError(
@@ -48,12 +46,7 @@ def _opened(path: str) -> Iterator[TextIO]:
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
         yield sys.stdin
         return
-    try:
-        file = open(path, "rb")  # noqa: SIM115
-    except (OSError, ValueError) as error:
-        raise KvcalcError(
-            f"cannot read the log {path[:200]}: {error}", hint="check the path and its permissions"
-        ) from error
-    with file:
-        encoding = "utf-16" if file.peek(2)[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8"  # PowerShell's redirects
-        yield TextIOWrapper(file, encoding=encoding, errors="replace")
+    from kvcalc.catalog.files.log import opened_log
+
+    with opened_log(path) as file:
+        yield file

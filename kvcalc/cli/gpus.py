@@ -29,19 +29,20 @@ def command(flags: Flags, gpu: GpuArgument = None) -> None:
     match, export, machines = flags.pop("match", ""), flags.pop("export", None), flags.pop("machines", False)
     if export and (gpu or match or machines or flags.keys() - {"output"}):
         raise KvcalcError("--export writes one TOML file", hint="give it a name and, at most, -o FILE")
-    if gpu and (match or machines):
-        raise KvcalcError("--match and --machines are of the list, and one GPU was named", hint="leave one of them out")
     output = Output(flags)
-    from kvcalc.answers.listing.gpus import export_gpu, list_gpus, show_gpu
-    from kvcalc.render.pages import gpus as pages
-
     if export:
-        output.write(export_gpu(export))
-    elif machines:
-        from kvcalc.answers.listing.machines import list_machines
+        from kvcalc.answers.listing.gpus import export_gpu
 
-        output.emit(list_machines(match), "gpus", pages.machines_page, pages.machines_rows)
-    elif gpu is None:
-        output.emit(list_gpus(match=match), "gpus", pages.list_page, pages.list_rows)
+        output.write(export_gpu(export))
+        return
+    from kvcalc.answers.listing.ask import gpus_from
+    from kvcalc.render.pages import gpus as pages
+    from kvcalc.results.gpus import GpuReport, GpusReport
+
+    report = gpus_from(gpu, match, machines)
+    if isinstance(report, GpuReport):
+        output.emit(report, pages.one_page, pages.one_rows)
+    elif isinstance(report, GpusReport):
+        output.emit(report, pages.list_page, pages.list_rows)
     else:
-        output.emit(show_gpu(gpu), "gpus", pages.one_page, pages.one_rows)
+        output.emit(report, pages.machines_page, pages.machines_rows)

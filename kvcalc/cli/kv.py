@@ -29,22 +29,7 @@ def command(models: ModelsArgument, flags: Flags) -> None:
       kvcalc kv qwen3-next-80b-a3b --kv-cache-dtype bf16 --kv-cache-dtype fp8
     """
     output = Output(flags, formats=(*FORMATS, *PICTURES))
-    from kvcalc.answers.kv.answer import kv
-    from kvcalc.answers.question import ask
+    from kvcalc.answers.kv.ask import kv_from
     from kvcalc.render.pages.kv import page, pictures, rows
-    from kvcalc.specs.checked import checked
-    from kvcalc.specs.deployment import IDEAL
-    from kvcalc.specs.load import Workload
 
-    contexts = tuple(checked(Workload, {"context": text}).context for text in flags.pop("context", []))
-    dtypes = tuple(flags.pop("kv_cache_dtype", []))
-    questions = [ask(model, flags, engine=IDEAL) for model in models]
-    report = kv(
-        [question.model for question in questions],
-        questions[0].deployment,
-        contexts=tuple(sorted({c for c in contexts if c is not None})),
-        batch=questions[0].workload.batch or 1,
-        cache_dtypes=tuple(dict.fromkeys(dtypes)),
-        given=questions[0].given,
-    )
-    output.emit(report, "kv", page, rows, pictures)
+    output.emit(kv_from(models, flags), page, rows, pictures)

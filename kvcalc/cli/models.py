@@ -28,22 +28,14 @@ def command(flags: Flags, model: ModelArgument = None) -> None:
     new_card, source = flags.pop("new_card", None), flags.pop("source", None)
     if new_card is not None:
         from kvcalc.answers.listing import card as cards
-        from kvcalc.render.printable import of_json
+        from kvcalc.results.data import escaped
 
-        output.write(of_json(cards.new_card(new_card, source, name=model).text))
+        output.write(escaped(cards.new_card(new_card, source, name=model).text))
         return
-    from kvcalc.answers.listing.models import list_models, show_model
-    from kvcalc.answers.question import ask
-    from kvcalc.errors import KvcalcError
+    from kvcalc.answers.listing.ask import model_from, models_from
     from kvcalc.render.pages import models as pages
-    from kvcalc.specs.checked import flag_of
-    from kvcalc.specs.deployment import IDEAL
 
     if model is None:
-        if flags:
-            flag = flag_of(next(iter(flags)))
-            raise KvcalcError(f"the list of models has no {flag}", hint=f"name a model: kvcalc models MODEL {flag} ...")
-        output.emit(list_models(), "models", pages.list_page, pages.list_rows)
-        return
-    question = ask(model, flags, engine=IDEAL)
-    output.emit(show_model(question.model, question.deployment), "models", pages.one_page, pages.one_rows)
+        output.emit(models_from(flags), pages.list_page, pages.list_rows)
+    else:
+        output.emit(model_from(model, flags), pages.one_page, pages.one_rows)

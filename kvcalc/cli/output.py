@@ -47,7 +47,6 @@ class Output:
     def emit(
         self,
         report: Report,
-        command: str,
         page: Callable[[Any], Page],
         rows: Callable[[Any], list[dict[str, Any]]],
         pictures: Callable[[Any], Sequence[Plot | Bars]] | None = None,
@@ -63,9 +62,7 @@ class Output:
             said = "no formulas to show here; `kvcalc size` or `step` with --explain takes one deployment apart"
             say("warning", said)
         if self.format == "json":
-            from kvcalc.render.machine import to_json
-
-            self.write(to_json(report, command, self.explain))
+            self.write(report.to_json(self.explain))
         elif self.format == "csv":
             from kvcalc.render.machine import to_csv
 

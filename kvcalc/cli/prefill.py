@@ -1,7 +1,5 @@
 """`kvcalc prefill`."""
 
-from typing import Any
-
 from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, TARGETS, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
@@ -45,10 +43,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
       kvcalc prefill llama-3-8b --gpu h100-sxm --isl 2048 --engine ideal
     """
     output = Output(flags)
-    from kvcalc.answers.prefill.answer import PrefillSettings, prefill
-    from kvcalc.answers.question import ask
+    from kvcalc.answers.prefill.ask import prefill_from
     from kvcalc.render.pages.prefill import page, rows
-    from kvcalc.specs.checked import checked
 
-    own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in PREFILL if flag.field in flags}
-    output.emit(prefill(ask(model, flags), checked(PrefillSettings, own)), "prefill", page, rows)
+    output.emit(prefill_from(model, flags), page, rows)

@@ -52,7 +52,7 @@ def command(model: ModelArgument, flags: Flags) -> int:
     question = ask(model, numbers, engine=IDEAL)
     with bar() as progress, told():
         report = run(question.model, _asked(flags, device=device, gpu=question.gpu, progress=progress))
-    output.emit(report, "run", page, rows)
+    output.emit(report, page, rows)
     result = report.result
     off = tolerance is not None and result.accuracy.worst_error > tolerance
     return EXIT_LIMIT if off or not result.correct.passed else EXIT_OK

@@ -110,13 +110,9 @@ def command(model: ModelArgument, flags: Flags) -> None:
         from kvcalc.answers.simulate.sweep import sweep
 
         _refuse_beside_sweep(writable)
-        output.emit(
-            sweep(asked, lists, own.get("ray")), "simulate", pages.sweep_page, pages.sweep_rows, drawn.sweep_pictures
-        )
+        output.emit(sweep(asked, lists, own.get("ray")), pages.sweep_page, pages.sweep_rows, drawn.sweep_pictures)
         return
-    output.emit(
-        simulate_from(asked, lambda run: _write(run, writable)), "simulate", pages.page, pages.rows, drawn.pictures
-    )
+    output.emit(simulate_from(asked, lambda run: _write(run, writable)), pages.page, pages.rows, drawn.pictures)
 
 
 def _checked(name: str) -> Path:

@@ -41,7 +41,7 @@ def _one(question: "Question", output: Output) -> bool:
     from kvcalc.render.pages.size import page, rows
 
     report = size(question, with_working=output.explain)
-    output.emit(report, "size", page, rows)
+    output.emit(report, page, rows)
     return report.result.fits is True
 
 
@@ -50,5 +50,5 @@ def _every(question: "Question", output: Output) -> bool:
     from kvcalc.render.pages.ranking import page, rows
 
     report = rank(question, with_working=output.explain)
-    output.emit(report, "size", page, rows)
+    output.emit(report, page, rows)
     return report.result.fits is True

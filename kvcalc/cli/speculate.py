@@ -1,6 +1,6 @@
 """`kvcalc speculate`."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
@@ -42,10 +42,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
       kvcalc speculate llama-3-8b --gpu l40s --draft-cost 0.15 --acceptance 0.8
     """
     output = Output(flags, formats=(*FORMATS, *PICTURES))
-    from kvcalc.answers.question import ask
-    from kvcalc.answers.speculate.answer import SpeculateSettings, speculate
+    from kvcalc.answers.speculate.ask import speculate_from
     from kvcalc.render.pages.speculate import page, pictures, rows
-    from kvcalc.specs.checked import checked
 
-    own: dict[str, Any] = {f.field: flags.pop(f.field) for f in (*DRAFT, *ACCEPTANCE) if f.field in flags}
-    output.emit(speculate(ask(model, flags), checked(SpeculateSettings, own)), "speculate", page, rows, pictures)
+    output.emit(speculate_from(model, flags), page, rows, pictures)

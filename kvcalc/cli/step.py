@@ -25,16 +25,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
       kvcalc step emulator.toml --gpu h100-sxm --tokens-per-step 4096
     """
     output = Output(flags)
-    tokens_per_step = flags.pop("tokens_per_step", None)
-    from kvcalc.answers.question import ask
-    from kvcalc.answers.step.answer import step
+    from kvcalc.answers.step.ask import step_from
     from kvcalc.render.pages.step import page, rows
 
-    question = ask(model, flags)
-    if tokens_per_step is None:
-        output.emit(step(question, with_working=output.explain), "step", page, rows)
-        return
-    from kvcalc.answers.step.tokens import step_of_tokens
-    from kvcalc.units import parse_tokens
-
-    output.emit(step_of_tokens(question, parse_tokens(tokens_per_step, "--tokens-per-step")), "step", page, rows)
+    output.emit(step_from(model, flags, explain=output.explain), page, rows)

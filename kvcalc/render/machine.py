@@ -1,33 +1,11 @@
-"""Report → JSON and CSV: plain numbers in base units."""
+"""Report → CSV: plain numbers in base units. JSON is what the report itself says (`Report.to_json`)."""
 
 import csv
 import io
-import json
 import math
 from typing import Any
 
-from kvcalc import __version__
-from kvcalc.render.printable import cell, of_json
-from kvcalc.results.base import Report, schema_name
-from kvcalc.results.data import data_of
-
-
-def to_json(report: Report, command: str, explain: bool = False) -> str:
-    """The envelope of every command. NaN and Infinity cannot occur: they are refused here."""
-    data = data_of(report)
-    envelope: dict[str, Any] = {
-        "schema": schema_name(command),
-        "kvcalc": __version__,
-        "inputs": data["inputs"],
-        "result": data["result"],
-        "assumptions": data["assumptions"],
-        "sources": data["sources"],
-    }
-    if data["warnings"]:
-        envelope["warnings"] = data["warnings"]
-    if explain:
-        envelope["figures"] = data["figures"]
-    return of_json(json.dumps(envelope, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+from kvcalc.render.printable import cell
 
 
 def to_csv(rows: list[dict[str, Any]]) -> str:

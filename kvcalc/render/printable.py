@@ -4,8 +4,8 @@ import json
 import re
 from typing import TypeVar
 
-# C0 and C1 controls but the line break, what turns the direction of writing, and halves of characters.
-_UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+from kvcalc.results.data import UNSEEN
+
 _PLAIN = str.maketrans({
     "×": "x", "–": "-", "—": "-", "−": "-", "·": "-", "…": "...", "→": "->", "≤": "<=", "≥": ">=", "γ": "gamma",
     "█": "#", "’": "'", "“": '"', "”": '"', "±": "+/-", "√": "sqrt", "Σ": "sum", "²": "^2", "³": "^3",
@@ -21,7 +21,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b]0;title\\x07b")
     'a\\\\x1b]0;title\\\\x07b'
     """
-    return _UNSEEN.sub(lambda match: _escape(match[0]), text)
+    return UNSEEN.sub(lambda match: _escape(match[0]), text)
 
 
 def _escape(character: str) -> str:
@@ -48,11 +48,6 @@ def cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     return printable(f"'{value}" if value.startswith(_FORMULA) else value)
-
-
-def of_json(text: str) -> str:
-    """JSON text with what JSON lets stand as it is escaped too; it says the same."""
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def encodable(text: str, encoding: str, is_json: bool = False) -> str:

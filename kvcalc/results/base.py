@@ -1,7 +1,7 @@
 """What every report shares: figures that explain themselves, ranges, and the JSON envelope."""
 
 import re
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from kvcalc.specs.base import Assumption, Frozen, Source
 
@@ -67,9 +67,26 @@ class Range(Frozen):
 class Report(Frozen):
     """A command's answer. `inputs` echoes what the figures were computed from, resolved."""
 
+    command: ClassVar[str] = ""
     inputs: dict[str, Any]
     result: Any
     figures: tuple[Figure, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     sources: tuple[Source, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def to_dict(self, explain: bool = False) -> dict[str, Any]:
+        """What `kvcalc <command> --json` prints, as dicts, lists, text and numbers; base units, in the keys' names.
+
+        Args:
+            explain: with each figure's formula, inputs and source, as far as the answer was asked for with `explain`.
+        """
+        from kvcalc.results.data import envelope
+
+        return envelope(self, explain)
+
+    def to_json(self, explain: bool = False) -> str:
+        """What `kvcalc <command> --json` prints; NaN and Infinity cannot occur."""
+        from kvcalc.results.data import json_text
+
+        return json_text(self.to_dict(explain))

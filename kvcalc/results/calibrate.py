@@ -1,5 +1,7 @@
 """The answer to `kvcalc calibrate`: what a device does, measured by small benchmarks, and how steady it was."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen
 
@@ -73,4 +75,5 @@ class CalibrateResult(Frozen):
 
 
 class CalibrateReport(Report):
+    command: ClassVar[str] = "calibrate"
     result: CalibrateResult

@@ -1,5 +1,7 @@
 """The answer to `kvcalc calibrate --from`: factors on kvcalc's terms, and what each measurement says."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen
 
@@ -27,4 +29,5 @@ class CalibrationResult(Frozen):
 
 
 class CalibrationReport(Report):
+    command: ClassVar[str] = "calibrate"
     result: CalibrationResult

@@ -1,5 +1,7 @@
 """The answer to `kvcalc check`: do the deployments still meet their limits."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Report
 from kvcalc.results.size import Advice
 from kvcalc.specs.base import Frozen
@@ -40,4 +42,5 @@ class CheckResult(Frozen):
 
 
 class CheckReport(Report):
+    command: ClassVar[str] = "check"
     result: CheckResult

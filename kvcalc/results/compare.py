@@ -1,6 +1,6 @@
 """The answer to `kvcalc compare`: the same question over several values, ranked."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from kvcalc.results.base import Report
 from kvcalc.results.size import SizeResult
@@ -33,4 +33,5 @@ class CompareResult(Frozen):
 
 
 class CompareReport(Report):
+    command: ClassVar[str] = "compare"
     result: CompareResult

@@ -1,5 +1,7 @@
 """The answer to `kvcalc curve`: throughput against speed per user."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Fit, Range, Report
 from kvcalc.results.performance import Serving
 from kvcalc.specs.base import Frozen
@@ -55,4 +57,5 @@ class CurveResult(Frozen):
 
 
 class CurveReport(Report):
+    command: ClassVar[str] = "curve"
     result: CurveResult

@@ -1,10 +1,45 @@
 """Values → what JSON and CSV can hold."""
 
+import json
+import re
 from dataclasses import fields
 from functools import cache
 from typing import Any, cast, get_args
 
+from kvcalc import __version__
+from kvcalc.results.base import Report, schema_name
 from kvcalc.specs.base import Frozen, field_names
+
+# C0 and C1 controls but the line break, what turns the direction of writing, and halves of characters.
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def envelope(report: Report, explain: bool = False) -> dict[str, Any]:
+    """The form that the JSON of every command has."""
+    data = data_of(report)
+    found: dict[str, Any] = {
+        "schema": schema_name(report.command),
+        "kvcalc": __version__,
+        "inputs": data["inputs"],
+        "result": data["result"],
+        "assumptions": data["assumptions"],
+        "sources": data["sources"],
+    }
+    if data["warnings"]:
+        found["warnings"] = data["warnings"]
+    if explain:
+        found["figures"] = data["figures"]
+    return found
+
+
+def json_text(data: dict[str, Any]) -> str:
+    """An envelope as JSON; what a terminal would act on is escaped, and says the same."""
+    return escaped(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """JSON or TOML with what they let stand as it is escaped too; it says the same."""
+    return UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def data_of(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The answer to `kvcalc diagnose`: what a start-up log says, and whether it is what should be expected."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from kvcalc.results.base import Report
 from kvcalc.results.size import Advice
@@ -71,4 +71,5 @@ class DiagnoseResult(Frozen):
 
 
 class DiagnoseReport(Report):
+    command: ClassVar[str] = "diagnose"
     result: DiagnoseResult

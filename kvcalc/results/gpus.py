@@ -1,5 +1,7 @@
 """The answers to `kvcalc gpus` (the catalog as a list) and `kvcalc gpus GPU` (every number, with its source)."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen, Source, field
 from kvcalc.specs.gpu import GpuSpec
@@ -32,6 +34,7 @@ class GpusResult(Frozen):
 
 
 class GpusReport(Report):
+    command: ClassVar[str] = "gpus"
     result: GpusResult
 
 
@@ -56,6 +59,7 @@ class GpuResult(GpuSpec):
 
 
 class GpuReport(Report):
+    command: ClassVar[str] = "gpus"
     result: GpuResult
 
 
@@ -82,4 +86,5 @@ class MachinesResult(Frozen):
 
 
 class MachinesReport(Report):
+    command: ClassVar[str] = "gpus"
     result: MachinesResult

@@ -1,5 +1,7 @@
 """The answer to `kvcalc kv`: what one token and one sequence of cache cost."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen
 
@@ -61,4 +63,5 @@ class KvResult(Frozen):
 
 
 class KvReport(Report):
+    command: ClassVar[str] = "kv"
     result: KvResult

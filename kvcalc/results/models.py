@@ -1,5 +1,7 @@
 """The answers to `kvcalc models` (the cards) and `kvcalc models MODEL` (what one model is made of)."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Report
 from kvcalc.specs.base import Frozen
 
@@ -27,6 +29,7 @@ class ModelsResult(Frozen):
 
 
 class ModelsReport(Report):
+    command: ClassVar[str] = "models"
     result: ModelsResult
 
 
@@ -87,4 +90,5 @@ class ModelResult(Frozen):
 
 
 class ModelReport(Report):
+    command: ClassVar[str] = "models"
     result: ModelResult

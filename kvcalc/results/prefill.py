@@ -3,7 +3,7 @@
 A time that is named neither bound nor estimate is the bound's with `--engine ideal`, else the estimate's value.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from kvcalc.results.base import Fit, Range, Report
 from kvcalc.results.performance import Serving
@@ -163,4 +163,5 @@ class PrefillResult(Frozen):
 
 
 class PrefillReport(Report):
+    command: ClassVar[str] = "prefill"
     result: PrefillResult

@@ -1,5 +1,7 @@
 """The answer to `kvcalc size` without a GPU: those that are offered, ranked."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Fit, Report
 from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Frozen
@@ -31,4 +33,5 @@ class RankingResult(SizeResult):
 
 
 class RankingReport(Report):
+    command: ClassVar[str] = "size"
     result: RankingResult

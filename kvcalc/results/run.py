@@ -1,6 +1,6 @@
 """The answer to `kvcalc run`: what a decode step took on this device, term by term, against what was predicted."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from kvcalc.results.base import Range, Report
 from kvcalc.results.calibrate import Rate
@@ -88,4 +88,5 @@ class RunResult(Frozen):
 
 
 class RunReport(Report):
+    command: ClassVar[str] = "run"
     result: RunResult

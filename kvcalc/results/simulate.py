@@ -1,6 +1,6 @@
 """The answer to `kvcalc simulate`: latencies, goodput and use of requests through a scheduler."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from kvcalc.results.base import Range, Report
 from kvcalc.specs.base import Frozen
@@ -160,6 +160,7 @@ class SimulateResult(Frozen):
 
 
 class SimulateReport(Report):
+    command: ClassVar[str] = "simulate"
     result: SimulateResult
 
 
@@ -177,4 +178,5 @@ class SweepResult(Frozen):
 
 
 class SweepReport(Report):
+    command: ClassVar[str] = "simulate"
     result: SweepResult

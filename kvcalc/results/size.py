@@ -1,5 +1,7 @@
 """The answer to `kvcalc size`: does it fit, how much, how fast, what does it cost."""
 
+from typing import ClassVar
+
 from kvcalc.results.base import Fit, Report
 from kvcalc.results.paging import Paging
 from kvcalc.results.performance import Headline, Serving, StepBound, StepEstimate, headline
@@ -89,4 +91,5 @@ class SizeResult(Frozen):
 
 
 class SizeReport(Report):
+    command: ClassVar[str] = "size"
     result: SizeResult

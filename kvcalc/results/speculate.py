@@ -3,6 +3,8 @@
 A time that is named neither bound nor estimate is the bound's with `--engine ideal`, else the estimate's value.
 """
 
+from typing import ClassVar
+
 from kvcalc.results.base import Fit, Report
 from kvcalc.results.performance import Serving
 from kvcalc.specs.base import Frozen
@@ -94,4 +96,5 @@ class SpeculateResult(Frozen):
 
 
 class SpeculateReport(Report):
+    command: ClassVar[str] = "speculate"
     result: SpeculateResult

@@ -1,6 +1,6 @@
 """The answer to `kvcalc step`: one decode step taken apart. Of one GPU."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from kvcalc.results.base import Fit, Range, Report
 from kvcalc.results.paging import Paging
@@ -78,4 +78,5 @@ class StepResult(Frozen):
 
 
 class StepReport(Report):
+    command: ClassVar[str] = "step"
     result: StepResult

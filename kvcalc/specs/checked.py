@@ -1,6 +1,7 @@
 """From raw values to a spec, with the mistakes in the user's words."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -25,7 +26,18 @@ FLAG_OF = {
     "step_time_s": "--step-time",
     "num_gpu_blocks": "--num-gpu-blocks-override",
     "kv_offload_bytes": "--kv-offload-gb",
+    "network_bandwidth_bytes_per_s": "--network-bandwidth",
 }
+# Other spellings of flags, without their dashes, and the field that each fills.
+OTHER_NAMES = {
+    "tp": "tensor_parallel_size", "tp-size": "tensor_parallel_size", "pp": "pipeline_parallel_size",
+    "pp-size": "pipeline_parallel_size", "dp": "data_parallel_size", "dp-size": "data_parallel_size",
+    "ep": "enable_expert_parallel", "dcp": "decode_context_parallel_size", "q": "quantization",
+    "context-length": "max_model_len", "c": "ctx_size", "np": "parallel", "max-running-requests": "max_num_seqs",
+    "sc": "speculative_config", "ub": "ubatch_size", "fa": "flash_attn", "ngl": "n_gpu_layers", "ncmoe": "n_cpu_moe",
+    "ctk": "cache_type_k", "ctv": "cache_type_v", "isl": "input_len", "osl": "output_len",
+    "kv-cache-free-gpu-memory-fraction": "free_gpu_memory_fraction",
+}  # fmt: skip
 
 
 def flag_of(field: str) -> str:
@@ -35,6 +47,17 @@ def flag_of(field: str) -> str:
     ('--tensor-parallel-size', '--kv-memory')
     """
     return FLAG_OF.get(field, "--" + field.replace("_", "-"))
+
+
+def settings_of(spec: type[Spec], flags: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
+    """A command's own settings among the flags, and what is left of these.
+
+    Raises:
+        KvcalcError: as of `checked`.
+    """
+    names = field_types(spec).keys()
+    own = {name: value for name, value in flags.items() if name in names}
+    return checked(spec, own), {name: value for name, value in flags.items() if name not in names}
 
 
 def field_types(spec: type[Frozen]) -> dict[str, Any]:

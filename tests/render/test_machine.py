@@ -3,12 +3,13 @@
 import csv
 import io
 import json
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.render.machine import to_csv, to_json
+from kvcalc.render.machine import to_csv
 from kvcalc.results.base import Figure, Report, schema_name
 from kvcalc.specs.base import Assumption
 
@@ -16,6 +17,7 @@ FIGURE = Figure(name="a", value=6, unit="bytes", formula="2 * x", inputs={"x": 3
 
 
 class Answer(Report):
+    command: ClassVar[str] = "size"
     result: dict[str, float | None]
 
 
@@ -26,27 +28,27 @@ def test_the_envelope() -> None:
         figures=(FIGURE,),
         assumptions=(Assumption(name="price", value=2, why="given"),),
     )
-    envelope = json.loads(to_json(report, "size"))
+    envelope = json.loads(report.to_json())
     assert envelope["schema"] == schema_name("size")
     assert envelope["result"] == {"bytes": 6, "none": None}
     assert envelope["assumptions"] == [{"name": "price", "value": 2, "why": "given"}]
     assert not {"figures", "warnings"} & set(envelope)
-    assert json.loads(to_json(report, "size", explain=True))["figures"][0]["formula"] == "2 * x"
+    assert json.loads(report.to_json(explain=True))["figures"][0]["formula"] == "2 * x"
 
 
 def test_warnings_are_there_only_if_there_are_any() -> None:
     report = Answer(inputs={}, result={}, warnings=("old price",))
-    assert json.loads(to_json(report, "size"))["warnings"] == ["old price"]
+    assert json.loads(report.to_json())["warnings"] == ["old price"]
 
 
 def test_text_is_not_escaped() -> None:
-    assert "µs ×" in to_json(Answer(inputs={"unit": "µs ×"}, result={}), "size")
+    assert "µs ×" in Answer(inputs={"unit": "µs ×"}, result={}).to_json()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_numbers_that_json_has_not_never_come_out(value: float) -> None:
     try:
-        text = to_json(Answer(inputs={}, result={"a": value}), "size")
+        text = Answer(inputs={}, result={"a": value}).to_json()
     except ValueError:
         return
     json.loads(text, parse_constant=lambda name: pytest.fail(name))
