@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvcalc.api.commands import gpus as gpus
     from kvcalc.api.commands import kv as kv
     from kvcalc.api.commands import models as models
+    from kvcalc.api.commands import plan as plan
     from kvcalc.api.commands import prefill as prefill
     from kvcalc.api.commands import simulate as simulate
     from kvcalc.api.commands import size as size
@@ -44,7 +45,7 @@ _HOME = {
     **dict.fromkeys(
         (
             *("size", "kv", "step", "compare", "curve", "simulate", "check", "speculate", "prefill", "diagnose"),
-            *("models", "gpus"),
+            *("plan", "models", "gpus"),
         ),
         "kvcalc.api.commands",
     ),

@@ -16,6 +16,7 @@ from kvcalc.api.keywords import (
     Diagnose,
     Kv,
     Model,
+    Plan,
     Prefill,
     Several,
     Simulate,
@@ -31,6 +32,7 @@ from kvcalc.results.diagnose import DiagnoseReport
 from kvcalc.results.gpus import GpuReport, GpusReport, MachinesReport
 from kvcalc.results.kv import KvReport
 from kvcalc.results.models import ModelReport, ModelsReport
+from kvcalc.results.plan import PlanReport
 from kvcalc.results.prefill import PrefillReport
 from kvcalc.results.ranking import RankingReport
 from kvcalc.results.simulate import SimulateReport
@@ -40,6 +42,10 @@ from kvcalc.results.step import StepReport
 from kvcalc.specs.budget import Budget
 
 _SWEPT = ("tensor_parallel_size", "batch", "concurrency", "context", "input_len", "output_len")
+_VARIED = (
+    *("tensor_parallel_size", "pipeline_parallel_size", "quantization", "kv_cache_dtype"),
+    *("max_num_seqs", "max_num_batched_tokens", "gpus_available"),
+)
 _LISTS = ("acceptance", "accepted_length", "tree_width")
 
 
@@ -187,6 +193,21 @@ def simulate(model: str | None = None, *, gpu: str, **flags: Unpack[Simulate]) -
         {name: call.flags[name] for name in mine if name in call.flags},
     )
     return call.said(simulate_from(asked))
+
+
+@speaks_of_arguments
+def plan(model: str | None = None, *, gpu: str | Sequence[str] | None = None, **flags: Unpack[Plan]) -> PlanReport:
+    """The cheapest deployments that meet a workload (`users` or a rate, `isl`, `osl`) and its targets.
+
+    >>> import kvcalc
+    >>> kvcalc.plan("qwen3-8b", gpu="l4", tp=1, isl=1000, osl=200, request_rate=0.1, ttft=5).result.candidates[0].gpus
+    1
+    """
+    from kvcalc.answers.plan.ask import plan_from
+
+    call = call_of(model, flags, Plan)
+    found = {name: several(value) if name in _VARIED else value for name, value in call.flags.items()}
+    return call.said(plan_from(call.the_model, found | ({} if gpu is None else {"gpu": several(gpu)})))
 
 
 @speaks_of_arguments

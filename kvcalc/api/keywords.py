@@ -255,6 +255,30 @@ class Simulate(Serving[Value], total=False):
     ray: str
 
 
+class Plan(Serving[Several], total=False):
+    """Of `plan`: what may vary is a sequence."""
+
+    input_len: Value
+    isl: Value
+    output_len: Value
+    osl: Value
+    prefix_hit: Value
+    equal_lengths: bool
+    users: Value
+    think_time: Value
+    request_rate: Value
+    requests_per_day: Value
+    peak_factor: Value
+    ttft: Value
+    tpot: Value
+    e2e: Value
+    judge: str
+    objective: str
+    gpus_available: Several
+    max_usd_per_hour: Value
+    top: Value
+
+
 class Model(Numbers[Value], total=False):
     """Of `models`, for one model."""
 

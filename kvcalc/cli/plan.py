@@ -1,7 +1,5 @@
 """`kvcalc plan`."""
 
-from typing import Any
-
 from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, TARGETS, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
@@ -28,7 +26,6 @@ LIMITS = (
     Flag("max_usd_per_hour", ("--max-usd-per-hour",), "USD", "Of all replicas, at most.", "Choice"),
     Flag("top", ("--top",), "N", "Deployments shown, and the Pareto front. Default 10.", "Choice"),
 )
-OWN = (*LOAD, *(flag for flag in SLO if flag.field in ("e2e_s", "judge")), *LIMITS)
 VARIED = frozenset(
     ("gpu", "tensor_parallel_size", "pipeline_parallel_size", "quantization", "kv_cache_dtype", "max_num_seqs",
      "max_num_batched_tokens")
@@ -45,10 +42,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
       kvcalc plan llama-3-8b --gpu l40s --isl 2k --osl 300 --users 50 --tpot 40ms
     """
     output = Output(flags)
-    own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
-    from kvcalc.answers.plan.answer import plan
-    from kvcalc.answers.plan.settings import PlanSettings
+    from kvcalc.answers.plan.ask import plan_from
     from kvcalc.render.pages.plan import page, rows
-    from kvcalc.specs.checked import checked
 
-    output.emit(plan(model, flags, checked(PlanSettings, own)), "plan", page, rows)
+    output.emit(plan_from(model, flags), page, rows)

@@ -1,6 +1,6 @@
 """The answer to `kvcalc plan`: the deployments that meet a workload and its targets."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from kvcalc.results.base import Range, Report
 from kvcalc.specs.base import Frozen
@@ -78,4 +78,5 @@ class PlanResult(Frozen):
 
 
 class PlanReport(Report):
+    command: ClassVar[str] = "plan"
     result: PlanResult

@@ -68,6 +68,11 @@ BOTH: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
         ("llama-3-8b",),
         {"gpu": "l40s", "isl": "100-300", "osl": 20, "request_rate": 4, "requests": 30, "ttft": 1},
     ),
+    (
+        "plan qwen3-8b --gpu l4 -tp 1 --isl 1k --osl 200 --request-rate 0.5 --ttft 5s --top 2",
+        ("qwen3-8b",),
+        {"gpu": "l4", "tp": 1, "isl": 1000, "osl": 200, "request_rate": 0.5, "ttft": 5, "top": 2},
+    ),
     ("gpus --machines", (), {"machines": True}),
     ("models qwen3-8b --kv-cache-dtype fp8", ("qwen3-8b",), {"kv_cache_dtype": "fp8"}),
     ("gpus --match 'amd desktop'", (), {"match": "amd desktop"}),
@@ -109,7 +114,7 @@ def test_every_command_is_a_function() -> None:
 CLASSES = {
     "size": keywords.Size, "kv": keywords.Kv, "step": keywords.Step, "compare": keywords.Size, "curve": keywords.Curve,
     "simulate": keywords.Simulate, "speculate": keywords.Speculate, "prefill": keywords.Prefill,
-    "models": keywords.Model, "diagnose": keywords.Diagnose,
+    "plan": keywords.Plan, "models": keywords.Model, "diagnose": keywords.Diagnose,
 }  # fmt: skip
 # Of files and exit codes: Python has its own.
 OF_THE_LINE = {"format", "json", "output", "fail_if_unfit", "requests_csv", "timeline", "new_card", "source"}
