@@ -3,24 +3,21 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
+from kvcalc.answers.command_model import BESIDE, command_model
 from kvcalc.answers.own_names import in_fields
 from kvcalc.answers.question import Loader, Question, ask
 from kvcalc.catalog.budgets import flag_fields
 from kvcalc.catalog.models import load_model
-from kvcalc.catalog.quantization.online import requantize
 from kvcalc.catalog.serve.served import Served, read_command
 from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
 from kvcalc.results.base import Report
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import flag_of
-from kvcalc.specs.model import MoeMlp
 
 Answer = TypeVar("Answer", bound=Report)
-BESIDE = "give a MODEL beside --serve"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,19 +62,18 @@ def pasted(text: str, flags: Mapping[str, Any], model: str | None = None, strict
     fields = {name: value for name, value in served.fields.items() if name in known}
     beyond = {name: served.typed.get(name, name) for name in served.fields if name not in known}
     not_modelled = (*served.not_modelled, *((typed, "memory") for typed in dict.fromkeys(beyond.values())))
-    unsuited = _unsuited(model, fields, served.engine) if model is not None else {}
-    for name in unsuited:
-        del fields[name]
+    found = command_model(served, model, flags)
+    fields = {name: value for name, value in {**fields, **found.fields}.items() if name not in found.unsuited}
     own: dict[str, Any] = {"engine": served.engine}
     if served.version is not None:
         own["engine_version"] = served.version
     return Pasted(
         typed=served.typed,
-        model=model or _reachable(served.model),
+        model=found.name,
         flags=own | fields | dict(flags),
         inputs=_inputs(served, not_modelled),
-        assumptions=(*_replaced(served, fields, flags), *_left_out(served, unsuited)),
-        warnings=_warnings(served, not_modelled),
+        assumptions=(*found.assumptions, *_replaced(served, fields, flags)),
+        warnings=(*found.warnings, *_warnings(served, not_modelled)),
     )
 
 
@@ -102,10 +98,9 @@ def taken_by(command: Pasted, fields: set[str]) -> Pasted:
 
 def with_command(report: Answer, command: Pasted) -> Answer:
     """The report, saying of its inputs that they are from a command."""
-    names = {"context_tokens": report.inputs.get("ctx_size"), "slots": report.inputs.get("parallel")}
     return replace(
         report,
-        inputs={**report.inputs, **{name: value for name, value in names.items() if value}, **command.inputs},
+        inputs={**report.inputs, **command.inputs},
         assumptions=(*report.assumptions, *command.assumptions),
         warnings=(*command.warnings, *report.warnings),
     )
@@ -123,39 +118,6 @@ def _check_variables(served: Served, flags: Mapping[str, Any], model: str | None
     only_model = set(left) <= {"model", "revision"}
     hint = BESIDE if only_model else f"put the value in its place, or give {flag_of(first[0][0])} beside --serve"
     raise KvcalcError(f"--serve: no value for {said}", hint=hint)
-
-
-def _reachable(model: str | None) -> str:
-    """The command's own model, unless it is a path that is not here."""
-    if model is None:
-        raise KvcalcError("--serve: the command names no model", hint=BESIDE)
-    path = model.startswith(("/", "./", "../", "~", "C:")) or "\\" in model or model.lower().endswith(".gguf")
-    if path and not Path(model).expanduser().exists():
-        raise KvcalcError(f"--serve: the command's model {model[:100]} is not on this machine", hint=BESIDE)
-    return model
-
-
-def _unsuited(model: str, fields: Mapping[str, Any], engine: str) -> dict[str, str]:
-    """Settings that the command's own model has a use for and its stand-in has not, each with the reason."""
-    names = {"enable_expert_parallel", "num_redundant_experts", "quantization"} & fields.keys()
-    if not names:
-        return {}
-    spec = load_model(model)
-    found: dict[str, str] = {}
-    if not any(isinstance(group.mlp, MoeMlp) for group in spec.groups):
-        found |= dict.fromkeys(names - {"quantization"}, f"{spec.name} has no experts")
-    if "quantization" in names:
-        try:
-            requantize(spec, str(fields["quantization"]), engine)
-        except KvcalcError:
-            found["quantization"] = f"{spec.name} is taken as it is stored"
-    return found
-
-
-def _left_out(served: Served, unsuited: Mapping[str, str]) -> tuple[Assumption, ...]:
-    said = ((name, f"the command's {served.typed.get(name, name)} is for its own model: {why}")
-            for name, why in unsuited.items())  # fmt: skip
-    return tuple(Assumption(name=name, value=None, why=why) for name, why in said)
 
 
 def _inputs(served: Served, not_modelled: tuple[tuple[str, str], ...]) -> dict[str, Any]:

@@ -25,6 +25,9 @@ class Question(NamedTuple):
     workload: Workload
     asked: str = ""  # the model's name as it was typed
     given: frozenset[str] = frozenset()  # fields that the user set
+    typed: Deployment | None = None  # before the engine's rules and the memory settled it
+    settled: Deployment | None = None  # what became of that
+    automatic: bool = False  # max_model_len is as long as the memory allows
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -59,17 +62,17 @@ def ask(model: str, flags: dict[str, Any], engine: str = USUAL_ENGINE, load: Loa
     check_local(deployment, gpu)
     found = without_doubts(load(model)) if strict else load(model)
     spec = stored_as(found, deployment)
-    deployment = settled(spec, gpu, deployment)
+    typed, deployment = deployment, settled(spec, gpu, deployment)
     if deployment.draft is not None:
         from kvcalc.answers.drafts import with_draft
 
         spec, deployment = with_draft(spec, deployment)
-    question = Question(spec, gpu, deployment, workload, asked=model, given=frozenset(flags))
+    question = Question(spec, gpu, deployment, workload, model, frozenset(flags), typed, automatic=automatic)
     if automatic:
         from kvcalc.answers.automatic import fitted
 
-        return fitted(question)
-    return question
+        question = fitted(question)
+    return question._replace(settled=question.deployment)
 
 
 def _check_owner(deployment: Deployment) -> None:

@@ -3,9 +3,9 @@
 from typing import TypedDict
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.echo import deployment_inputs
 from kvcalc.answers.verdict import Verdict
 from kvcalc.results.base import Fit
-from kvcalc.results.data import data_of
 
 
 class Subject(TypedDict):
@@ -36,7 +36,6 @@ def inputs_of(deployed: Deployed, **others: object) -> dict[str, object]:
     return {
         "model": deployed.model.name,
         "gpu": deployed.gpu.name,
-        **data_of(deployed.deployment),
-        "kv_cache_dtype": deployed.cache_dtype,
+        **deployment_inputs(deployed),
         **others,
     }

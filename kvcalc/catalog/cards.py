@@ -12,6 +12,7 @@
 A card never holds kvcalc's own output: the tests compare what is published with what kvcalc counts.
 """
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from kvcalc.specs.model import ModelSpec
 
 LISTING = "`kvcalc models` lists the cards; a Hub id has the form owner/name"
 _HEAD_BYTES = 2000  # name, hub and aliases come first in a card
+_PREFIX = re.compile(r"\Ameta-(?=llama)")
+_CHAT = re.compile(r"-(?:instruct|it|chat|hf)\Z")
 
 
 class Published(Frozen):
@@ -74,6 +77,38 @@ def find_card(name: str) -> Card | None:
                 continue
         card = _own_card(path)
         if wanted in {alias.lower() for alias in (card.hub or "", *card.aliases)}:
+            return card
+    return None
+
+
+def card_of_file(name: str) -> Card | None:
+    """The card that a file is named after, as those who publish GGUFs name them: `Meta-Llama-3.1-8B-Instruct`.
+
+    A chat model has the shape of its base.
+
+    >>> card_of_file("google_gemma-3-12b-it").name
+    'gemma-3-12b'
+    """
+    base = name.lower().replace(" ", "-")
+    for whole in dict.fromkeys((base, base.partition("_")[2], base.replace("_", "-"))):
+        for wanted in dict.fromkeys((whole, _PREFIX.sub("", whole), _CHAT.sub("", _PREFIX.sub("", whole)))):
+            if wanted in card_names():
+                return find_card(wanted)
+            found = _ending_with(wanted) if wanted else None
+            if found is not None:
+                return found
+    return None
+
+
+def _ending_with(repository: str) -> Card | None:
+    """The card of a Hub id or an alias whose second half this is."""
+    ending = f'/{repository}"'.encode()
+    for path in sorted(data_dir("model_cards").glob("*.toml")):
+        with path.open("rb") as file:
+            if ending not in file.read(_HEAD_BYTES).lower():
+                continue
+        card = _own_card(path)
+        if repository in {alias.lower().rpartition("/")[2] for alias in (card.hub or "", *card.aliases)}:
             return card
     return None
 

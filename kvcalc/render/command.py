@@ -9,7 +9,8 @@ WIDTH = 74  # of a line that goes on in the next
 
 
 def started_by(command: str) -> Text:
-    """A command, as it can be pasted: a flag and its value stay on one line."""
+    """A command, as it can be pasted: a flag and its value stay on one line, and so does the comment under it."""
+    command, _, note = command.partition("\n")
     words = shlex.split(command)
     pieces: list[list[str]] = [[]]
     for word in words:
@@ -22,7 +23,8 @@ def started_by(command: str) -> Text:
             lines.append("  " + piece)
         else:
             lines[-1] = f"{lines[-1]} {piece}".strip() if len(lines) == 1 else f"{lines[-1]} {piece}"
-    return Text(title="The command", lines=(*(f"{line} \\" for line in lines[:-1]), lines[-1]))
+    told = (note,) if note else ()
+    return Text(title="The command", lines=(*(f"{line} \\" for line in lines[:-1]), lines[-1], *told))
 
 
 def with_command(page: Page, report: Report) -> Page:

@@ -70,6 +70,16 @@ def read_from_text(spec: type[Frozen]) -> frozenset[str]:
     return frozenset(name for name, kind in field_types(spec).items() if any(_marks(kind, FromText)))
 
 
+def is_switch(spec: type[Frozen], field: str) -> bool:
+    """Whether a field is on or off.
+
+    >>> from kvcalc.specs.deployment import Deployment
+    >>> is_switch(Deployment, "enforce_eager"), is_switch(Deployment, "dtype")
+    (True, False)
+    """
+    return _is_switch(field_types(spec)[field])
+
+
 def checked(spec: type[Spec], values: dict[str, Any], where: str = "") -> Spec:
     """`spec(**values)`, or a KvcalcError that names the first bad value by its flag.
 

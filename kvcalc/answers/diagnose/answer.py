@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kvcalc.answers.command import startable, unsaid
+from kvcalc.answers.command import printed, startable, unsaid
 from kvcalc.answers.diagnose.advice import log_advice
 from kvcalc.answers.diagnose.agreement import agreement
 from kvcalc.answers.diagnose.engine_words import changed_fields, in_engine_words
@@ -80,7 +80,7 @@ def _result(started: Started, command: Command | None) -> DiagnoseResult:
         refusals=explained(started),
         missing=(*specs.missing, *_layout_missing(started)),
         advice=tuple(in_engine_words(one, specs.deployment.engine) for one in found),
-        command=None if command is None else command.line,
+        command=printed(command, specs.deployment),
         mended_command=_mended(started, found),
         evidence=tuple(Evidence(**data_of(line)) for line in facts.lines),
     )
@@ -104,8 +104,8 @@ def _mended(started: Started, found: Sequence[Advice]) -> str | None:
     if not started.facts.refusals or not fields:
         return None
     update = {name: getattr(checked(Deployment, {name: value}), name) for name, value in fields.items()}
-    command = _command(started, replace(started.deployment, **update))
-    return None if command is None else command.line
+    mended = replace(started.deployment, **update)
+    return printed(_command(started, mended), mended)
 
 
 def _layout_missing(started: Started) -> tuple[str, ...]:

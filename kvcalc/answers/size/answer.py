@@ -2,7 +2,7 @@
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.assumptions import assumptions_of, price_warnings
-from kvcalc.answers.command import command_for, unsaid
+from kvcalc.answers.command import command_for, printed, typed, unsaid
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import longest_point, operating_point, require_within
 from kvcalc.answers.paging import paging_of
@@ -54,7 +54,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
         _result(speed, found),
         paging=paging_of(deployed, asked) if with_advice else None,
         advice=advice(Performance(deployed)) if with_advice else (),
-        command=None if command is None else command.line,
+        command=printed(command, typed(question), question.asked),
     )
     return SizeReport(
         inputs=_inputs(deployed, point.context, point.batch),

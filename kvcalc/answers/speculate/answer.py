@@ -6,6 +6,7 @@ from typing import Annotated
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.drafts import as_served
+from kvcalc.answers.echo import deployment_inputs
 from kvcalc.answers.explain import explain
 from kvcalc.answers.performance import Performance, usd_per_million
 from kvcalc.answers.question import Question
@@ -84,8 +85,7 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
         inputs={
             "model": target.model.name,
             "gpu": target.gpu.name,
-            **data_of(target.deployment),
-            "kv_cache_dtype": target.cache_dtype,
+            **deployment_inputs(target),
             "batch": batch,
             "context": context,
             **data_of(settings),

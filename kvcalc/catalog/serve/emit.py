@@ -12,7 +12,7 @@ from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB
 
 # Fields that are no setting of an engine: they say what a GPU costs or where it stands.
-NO_SETTING = frozenset({"price_usd_per_hour", "price_file", "pricing", "gpus_per_node", "offline", *UNFLAGGED})
+NO_SETTING = frozenset({"price_usd_per_hour", "price_file", "pricing", "gpus_per_node", "offline", "draft", *UNFLAGGED})
 
 
 class Command(NamedTuple):
@@ -36,13 +36,16 @@ class Command(NamedTuple):
         return shlex.join(self.words)
 
 
-def command_of(model: str, deployment: Deployment, own_drafter: bool = False) -> Command | None:
+def command_of(
+    model: str, deployment: Deployment, own_drafter: bool = False, automatic: bool = False
+) -> Command | None:
     """The command that starts a deployment; None for `ideal`, which is no engine.
 
     Args:
         model: a Hub id or a path, as the engine will find it.
         deployment: what it says is printed; what it leaves to the engine is left to it.
         own_drafter: the model has layers that draft (MTP).
+        automatic: sequences may be as long as the memory allows.
 
     >>> command_of("Qwen/Qwen3-8B", Deployment(tensor_parallel_size=2, kv_cache_dtype="fp8")).line
     'vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --kv-cache-dtype fp8'
@@ -50,12 +53,15 @@ def command_of(model: str, deployment: Deployment, own_drafter: bool = False) ->
     if deployment.engine not in WORDINGS:
         return None
     line, version = command_line(deployment.engine), deployment.engine_version
+    model, _, revision = model.partition("@")
     given = given_fields(deployment)
     for name in GIB_FIELDS:
         if name in given:
             given[name] = given[name] / GIB
-    words: dict[str, list[str]] = {}
+    words = (_printed({"revision": revision}, line, version) if revision else None) or {}
     said: set[str] = set()
+    unfitted = automatic and not _fits_length(line, version)
+    given |= {"max_model_len": "auto"} if automatic and not unfitted else {}
     for fields, ways in WORDINGS[deployment.engine](given | {OWN_DRAFTER: own_drafter}):
         printed = next((found for way in ways if (found := _printed(way, line, version)) is not None), None)
         if printed is not None:
@@ -68,13 +74,21 @@ def command_of(model: str, deployment: Deployment, own_drafter: bool = False) ->
         program=tuple(line.about["prints_program"].split()),
         arguments=tuple(word for name in _order(line) for word in words.get(name, ())),
         model_words=(model,) if line.about.get("positional") and deployment.engine != "sglang" else _named(line, model),
-        unsaid=tuple(name for name in given if name not in said),
+        unsaid=(*(name for name in given if name not in said), *(("max_model_len",) if unfitted else ())),
     )
 
 
 def _named(line: CommandLine, model: str) -> tuple[str, ...]:
-    flag = next(flag for flag in line.flags if flag.setting == "model")
+    setting = "repository" if re.fullmatch(r"[\w.-]+/[\w.-]+:[\w.-]+", model) else "model"
+    flag = next((flag for flag in line.flags if flag.setting == setting), None)
+    flag = flag or next(flag for flag in line.flags if flag.setting == "model")
     return (flag.name, model)
+
+
+def _fits_length(line: CommandLine, version: str | None) -> bool:
+    """Whether the engine itself finds the longest sequence that the memory holds."""
+    since = line.about.get("auto_length")
+    return since is not None and (version is None or _numbers(version) >= _numbers(since))
 
 
 def _order(line: CommandLine) -> list[str]:

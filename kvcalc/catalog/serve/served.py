@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kvcalc.catalog.serve.meaning import MEANINGS
+from kvcalc.catalog.serve.note import Note, noted
 from kvcalc.catalog.serve.program import Call, find_call
 from kvcalc.catalog.serve.table import CommandLine, Flag, index, whole
 from kvcalc.catalog.serve.values import Value, flattened, settings_of
@@ -24,6 +25,7 @@ class Served:
     engine: str
     version: str | None  # of the container's image
     model: str | None
+    noted_model: str | None  # how kvcalc finds it, of a command that kvcalc printed
     models: tuple[str, ...]  # llama-bench may name several
     fields: Mapping[str, Value]  # by name, values as kvcalc's own flags take them
     typed: Mapping[str, str]  # field → the flag that set it
@@ -78,7 +80,7 @@ def read_command(text: str, engine: str | None = None, folder: Path = Path()) ->
         _file(sorting, path, folder)
     if call.others:
         sorting.notes.append(f"--serve: {call.others + 1} servers are started in the text; the first is taken")
-    return _result(sorting, call)
+    return _result(sorting, call, noted(text))
 
 
 def _words(sorting: _Sorting, call: Call) -> list[str]:
@@ -198,7 +200,7 @@ def _key(sorting: _Sorting, name: str, value: Value, typed: str) -> None:
         _sort(sorting, Given(typed, flag, (str(value).lower() if isinstance(value, bool) else value,)), flag)
 
 
-def _result(sorting: _Sorting, call: Call) -> Served:
+def _result(sorting: _Sorting, call: Call, beside: Note) -> Served:
     models = tuple(sorting.many.get("model", ()))
     _one_test(sorting)
     meaning = MEANINGS[sorting.line.engine](sorting.settings)
@@ -209,10 +211,11 @@ def _result(sorting: _Sorting, call: Call) -> Served:
         model = f"{model}@{revision}"
     return Served(
         engine=sorting.line.engine,
-        version=call.version,
+        version=beside.fields.get("engine_version", call.version),
         model=None if model is None else str(model),
+        noted_model=beside.model,
         models=models or ((str(model),) if model is not None else ()),
-        fields=fields,
+        fields=fields | {name: value for name, value in beside.fields.items() if name != "engine_version"},
         typed=_origins(sorting.typed, fields),
         speculation=meaning.speculation,
         share_of=sorting.line.about.get("share_of") if "gpu_memory_utilization" in fields else None,

@@ -69,7 +69,7 @@ def vllm(given: Mapping[str, Any]) -> Iterator[Said]:
     if "num_speculative_tokens" in given:
         spec = _drafter(given, "ngram", "mtp")
         spec["speculation.num_speculative_tokens"] = str(given["num_speculative_tokens"])
-        yield Said(("num_speculative_tokens", "draft"), (spec,))
+        yield Said(_drafted(spec), (spec,))
     if "limit_mm_per_prompt" in given:
         pairs = (pair.partition("=") for pair in str(given["limit_mm_per_prompt"]).split(","))
         yield Said(("limit_mm_per_prompt",), ({f"limit_mm_per_prompt.{kind}": count for kind, _, count in pairs},))
@@ -88,7 +88,7 @@ def sglang(given: Mapping[str, Any]) -> Iterator[Said]:
         spec = _drafter(given, "NGRAM", "NEXTN")
         spec |= {"speculation.num_steps": str(count), "speculation.topk": "1"}
         spec["speculation.num_draft_tokens"] = str(count + 1)
-        yield Said(("num_speculative_tokens", "draft"), (spec,))
+        yield Said(_drafted(spec), (spec,))
 
 
 def trtllm(given: Mapping[str, Any]) -> Iterator[Said]:
@@ -99,7 +99,7 @@ def trtllm(given: Mapping[str, Any]) -> Iterator[Said]:
     if "num_speculative_tokens" in given:
         spec = _drafter(given, "NGram", "MTP")
         spec["speculation.num_speculative_tokens"] = str(given["num_speculative_tokens"])
-        yield Said(("num_speculative_tokens", "draft"), (spec,))
+        yield Said(_drafted(spec), (spec,))
 
 
 def llamacpp(given: Mapping[str, Any]) -> Iterator[Said]:
@@ -115,7 +115,7 @@ def llamacpp(given: Mapping[str, Any]) -> Iterator[Said]:
     if "draft" in given:
         count = str(given.get("num_speculative_tokens", 3))
         spec = {"speculation.model": str(given["draft"]), "speculation.num_speculative_tokens": count}
-        yield Said(("num_speculative_tokens", "draft"), (spec,))
+        yield Said(_drafted(spec), (spec,))
 
 
 WORDINGS: dict[str, Callable[[Mapping[str, Any]], Iterator[Said]]] = {
@@ -162,3 +162,8 @@ def _drafter(given: Mapping[str, Any], without: str, own: str) -> dict[str, str 
     if draft:
         return {"speculation.model": draft}
     return {"speculation.method": own if given.get(OWN_DRAFTER) else without}
+
+
+def _drafted(spec: Settings) -> tuple[str, ...]:
+    """The fields that a drafter's settings say: a method's name alone does not say which model drafts."""
+    return ("num_speculative_tokens", "draft") if "speculation.model" in spec else ("num_speculative_tokens",)

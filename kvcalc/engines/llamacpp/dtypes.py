@@ -6,6 +6,7 @@ from kvcalc.specs.formats import DTYPE_ALIASES
 from kvcalc.specs.model import ModelSpec, Recurrent
 
 PLAIN = ("f32", "f16", "bf16", "fp32", "fp16")
+_OWN = {"fp32": "f32", "fp16": "f16"}  # as it calls them itself
 
 
 def cache_dtype(model: ModelSpec, deployment: Deployment) -> str:
@@ -23,7 +24,8 @@ def asked_dtype(deployment: Deployment) -> str:
     asked = asked_names(deployment)
     kept = all(name in GGML + PLAIN for name in asked) and len(asked) <= 2
     check_kept(asked, kept, "llama.cpp", "f16, q8_0, q4_0")
-    return ",".join(DTYPE_ALIASES.get(name, name) for name in asked)
+    names = (DTYPE_ALIASES.get(name, name) for name in asked)
+    return ",".join(_OWN.get(name, name) for name in names)
 
 
 def key_value_types(deployment: Deployment) -> tuple[str, str]:

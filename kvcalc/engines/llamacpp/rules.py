@@ -58,5 +58,12 @@ def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> De
 
 
 def typed(deployment: Deployment) -> Deployment:
-    """As it is."""
-    return deployment
+    """Without what the slots settle."""
+    if deployment.ctx_size is None:
+        return deployment
+    slots, cells = slots_of(deployment), slot_cells(deployment)
+    return replace(
+        deployment,
+        max_model_len=None if deployment.max_model_len == cells else deployment.max_model_len,
+        max_num_seqs=None if deployment.max_num_seqs == slots else deployment.max_num_seqs,
+    )
