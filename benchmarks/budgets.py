@@ -15,13 +15,13 @@ from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.engines.memory.data import constants
 from kvcalc.engines.memory.shape import Encoder, ProfileShape, profile_shape
 from kvcalc.engines.memory.start import Observed, Start
-from kvcalc.engines.versions import parse_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.versions import parse_version
 from kvcalc.units import GIB
 
 Case = dict[str, Any]

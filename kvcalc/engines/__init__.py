@@ -55,7 +55,7 @@ def rules(engine: str) -> Rules:
     """
     if engine not in get_args(Engine):
         raise KvcalcError(f"unknown engine {engine[:40]!r}", hint=f"use one of {', '.join(get_args(Engine))}")
-    return cast(Rules, _part(engine, "rules"))
+    return cast(Rules, import_module(f"kvcalc.engines.{engine}.rules").RULES)
 
 
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capacity:

@@ -1,11 +1,11 @@
 """What every engine's folder has: `rules.py`, `capacity.py`, `memory.py`, `dtypes.py`, `weights.py` and `log.py`.
 
-They are modules of plain functions and constants. The protocols say what each must hold; mypy checks that every engine
-does (tests/engines/test_contract.py).
+`rules.py` has one value, RULES; the others are modules of plain functions. The classes here say what each must hold;
+mypy checks that every engine does (tests/engines/test_contract.py).
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.logs.facts import LogFacts
@@ -14,98 +14,49 @@ from kvcalc.engines.memory.start import Start
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec, Recurrent
+from kvcalc.specs.versions import parse_version
 
 
-class Rules(Protocol):
-    """`rules.py`: what the engine is like, so that nobody has to ask which one it is."""
+class Rules:
+    """`rules.py`: what the engine is like, so that nobody asks which one it is: it says what differs from this."""
 
-    @property
-    def TITLE(self) -> str:
-        """As it is spelled."""
-
-    @property
-    def TIMED(self) -> bool:
-        """Whether its steps have an estimate beside the bound; the lessons' arithmetic has the bound alone."""
-
-    @property
-    def ROOM_FOR_LONGEST(self) -> bool:
-        """Whether it refuses to start where one sequence of max_model_len has no room."""
-
-    @property
-    def STARTS_BEYOND(self) -> bool:
-        """Whether it starts with a max_model_len above the model's own maximum, with a warning at most."""
-
-    @property
-    def LOWERS_LENGTH(self) -> bool:
-        """Whether it takes a shorter context than the model's own where that has no room and none was asked for."""
-
-    @property
-    def NEVER_EVICTS(self) -> bool:
-        """Whether a request keeps room for its whole length from the start, since none is ever evicted."""
-
-    @property
-    def KEEPS_IN_FLIGHT(self) -> bool:
-        """Whether windows keep room for the tokens of a step beside their own."""
-
-    @property
-    def SHARES_SEQUENCES(self) -> bool:
-        """Whether decode context parallelism is known: GPUs that share each sequence's cache."""
-
-    @property
-    def RESERVES_STATES(self) -> bool:
-        """Whether states are set aside for every sequence that may run, before any does."""
-
-    @property
-    def TAKES_WHAT_IS_ASKED(self) -> bool:
-        """Whether the cache is what the flags ask for, however much memory is free."""
-
-    @property
-    def OFFLOADS(self) -> bool:
-        """Whether layers may stay with the CPU, by its own kernels of several backends."""
-
-    @property
-    def ASKS_FOR_SHARE(self) -> bool:
-        """Whether its share is of the whole card, graphs apart; the others take a part of what is free."""
-
-    @property
-    def WEIGHTS_AS_IN_FILE(self) -> bool:
-        """Whether only the file itself says what is loaded: its tensors have types of their own."""
-
-    @property
-    def LEFT_BY_LOADING_BYTES(self) -> int:
-        """What its log counts as weights though loading only left it allocated, at most."""
-
-    @property
-    def MEASURED_VENDORS(self) -> tuple[str, ...]:
-        """Whose GPUs its memory before the cache was measured on; empty: there is no such evidence to compare with."""
-
-    @property
-    def SMALLER_CACHES(self) -> tuple[str, ...]:
-        """Cache types to show beside the one that was asked for, largest first."""
-
-    @property
-    def ADVISED(self) -> tuple[str, ...]:
-        """Fields of a Deployment that advice may change."""
-
-    @property
-    def FLAGS(self) -> Mapping[str, str]:
-        """kvcalc's flags, which are vLLM's, as its own command line spells them."""
-
-    @property
-    def OWN(self) -> tuple[str, ...]:
-        """Fields of a Deployment that no other engine has."""
+    TITLE: str  # as it is spelled
+    TIMED = True  # its steps have an estimate beside the bound; the lessons' arithmetic has the bound alone
+    ROOM_FOR_LONGEST = False  # it refuses to start where one sequence of max_model_len has no room
+    STARTS_BEYOND = False  # it starts with a max_model_len above the model's own maximum, with a warning at most
+    LOWERS_LENGTH = False  # it takes a shorter context than the model's own where that has no room and none was asked
+    NEVER_EVICTS = False  # a request keeps room for its whole length from the start, since none is ever evicted
+    KEEPS_IN_FLIGHT = False  # windows keep room for the tokens of a step beside their own
+    SHARES_SEQUENCES = False  # decode context parallelism is known: GPUs that share each sequence's cache
+    RESERVES_STATES = False  # states are set aside for every sequence that may run, before any does
+    TAKES_WHAT_IS_ASKED = False  # the cache is what the flags ask for, however much memory is free
+    OFFLOADS = False  # layers may stay with the CPU, by its own kernels of several backends
+    ASKS_FOR_SHARE = False  # its share is of the whole card, graphs apart; the others take a part of what is free
+    WEIGHTS_AS_IN_FILE = False  # only the file itself says what is loaded: its tensors have types of their own
+    LEFT_BY_LOADING_BYTES = 0  # what its log counts as weights though loading only left it allocated, at most
+    # Whose GPUs its memory before the cache was measured on; empty: there is no such evidence to compare with.
+    MEASURED_VENDORS: tuple[str, ...] = ("NVIDIA", "AMD")
+    SMALLER_CACHES: tuple[str, ...] = ("fp8", "int8", "nvfp4")  # to show beside the one that is asked, largest first
+    # Fields of a Deployment that advice may change.
+    ADVISED: tuple[str, ...] = ("kv_cache_dtype", "quantization", "tensor_parallel_size")
+    FLAGS: ClassVar[Mapping[str, str]] = {}  # kvcalc's flags, which are vLLM's, as its own command line spells them
+    OWN: tuple[str, ...] = ()  # fields of a Deployment that no other engine has
 
     def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
         """The deployment with what this engine settles by model and GPU: a layout, a cache's type."""
+        return deployment
 
     def typed(self, deployment: Deployment) -> Deployment:
         """The deployment as its command line would say it: what `settled` did to the layout, undone."""
+        return deployment
 
     def check_version(self, text: str) -> None:
         """Raise KvcalcError where this is no version that the engine can have."""
+        parse_version(text)
 
     def request_table(self, deployment: Deployment, max_model_len: int | None) -> int:
         """Bytes of a table from requests to cached tokens, held beside the cache; 0: it has none."""
+        return 0
 
 
 class Pools(Protocol):

@@ -9,6 +9,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kvcalc.specs.versions import Version, parse_version, release
+
 FILE = Path(__file__).with_name("engines.toml")
 OWN = ("vendor", "points", "cells", "error", "note")  # never taken from another profile
 DEFAULT = "serving"  # what an engine without a profile of its own is taken for
@@ -59,6 +61,11 @@ class Profile(NamedTuple):
     error: float = 0
     note: str = ""
 
+    @property
+    def began(self) -> Version:
+        """The first version that it holds for."""
+        return parse_version(self.since) if self.since else (0, 0, 0)
+
 
 @cache
 def profiles() -> tuple[Profile, ...]:
@@ -93,27 +100,9 @@ def choose(known: tuple[Profile, ...], engine: str, version: str | None, maker: 
     mine = [one for one in known if one.engine == engine and maker.startswith(one.vendor)]
     if not mine:
         return next(one for one in known if one.name == DEFAULT)
-    reached = [one for one in mine if version is None or version_key(one.since) <= version_key(version)]
+    asked = None if version is None else release(version)
+    reached = [one for one in mine if asked is None or one.began <= asked]
     if not reached:
-        return min(mine, key=lambda one: (version_key(one.since), -len(one.vendor)))
+        return min(mine, key=lambda one: (one.began, -len(one.vendor)))
     # Of equal beginnings the one that says most of the GPU.
-    return max(reached, key=lambda one: (version_key(one.since), len(one.vendor)))
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """The numbers of a version, for comparison.
-
-    >>> version_key("0.12.0") > version_key("0.5.1.post1"), version_key("1.0.0rc3")
-    (True, (1, 0, 0))
-    """
-    numbers = []
-    for part in version.split("."):
-        digits = ""
-        for character in part:
-            if not character.isdigit():
-                break
-            digits += character
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
+    return max(reached, key=lambda one: (one.began, len(one.vendor)))

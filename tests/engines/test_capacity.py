@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.engines import Capacity, capacity
-from kvcalc.engines.versions import parse_version
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import CrossAttention, ModelSpec, Recurrent
+from kvcalc.specs.versions import parse_version
 from kvcalc.units import GB, GIB
 
 ENGINES = ("ideal", "vllm", "sglang", "trtllm", "llamacpp")

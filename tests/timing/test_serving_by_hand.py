@@ -10,7 +10,8 @@ from kvcalc.specs.base import replace
 from kvcalc.specs.calibration import Calibration
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import LayerGroup, Tensor
-from kvcalc.timing.engine_profiles import Profile, choose, version_key
+from kvcalc.specs.versions import parse_version, release
+from kvcalc.timing.engine_profiles import Profile, choose
 from kvcalc.timing.estimate import KernelSums, busy_prompt_time, engine_time, prompt_time, step_time
 from kvcalc.timing.lesson import attention_flops, lesson_terms
 from kvcalc.timing.machine import Machine
@@ -141,8 +142,8 @@ def test_the_last_profile_that_began_is_taken() -> None:
     }
     assert list(names.values()) == ["old", "new", "amd", "old"]
     assert choose(known, "f", None, "").name == "serving"
-    assert version_key("b5163") == ()
-    assert version_key("0.10") > version_key("0.9.9")
+    assert release("b5163") is None
+    assert parse_version("0.10") > parse_version("0.9.9")
 
 
 @pytest.mark.parametrize(

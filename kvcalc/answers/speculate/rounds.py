@@ -19,13 +19,13 @@ from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
 from kvcalc.engines import rules
 from kvcalc.specs.base import Frozen, field_names
-from kvcalc.timing.engine_profiles import version_key
+from kvcalc.specs.versions import parse_version, since
 from kvcalc.timing.passes import Pass, engine_share
 
 
 def _early(row: dict[str, Any], version: str | None) -> bool:
     """Whether a row holds for this version."""
-    return "before" not in row or (version is not None and version_key(version) < version_key(row["before"]))
+    return "before" not in row or (version is not None and not since(parse_version(version), row["before"]))
 
 
 class Overheads(Frozen):

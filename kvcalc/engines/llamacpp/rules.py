@@ -1,7 +1,9 @@
 """What llama.cpp is like, and its own flags."""
 
 import re
+from typing import ClassVar
 
+from kvcalc.engines.contract import Rules
 from kvcalc.engines.llamacpp.asked import slot_cells, slots_of
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
@@ -9,61 +11,51 @@ from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 
-TITLE = "llama.cpp"
-TIMED = True
-ROOM_FOR_LONGEST = False
-STARTS_BEYOND = True
-LOWERS_LENGTH = True
-NEVER_EVICTS = False
-KEEPS_IN_FLIGHT = False
-SHARES_SEQUENCES = False
-RESERVES_STATES = False
-OFFLOADS = True
-TAKES_WHAT_IS_ASKED = True
-ASKS_FOR_SHARE = False
-WEIGHTS_AS_IN_FILE = True
-LEFT_BY_LOADING_BYTES = 0
-MEASURED_VENDORS: tuple[str, ...] = ()
-SMALLER_CACHES = ("q8_0", "q4_0")
-ADVISED = ("kv_cache_dtype",)
-FLAGS = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
-OWN: tuple[str, ...] = ("ctx_size", "parallel")
-
 _BUILD = re.compile(r"(b?\d{1,9}|20\d\d-\d\d(-\d\d)?)\Z", re.IGNORECASE)  # it counts its builds; a date will do
 
 
-def check_version(text: str) -> None:
-    """Raise KvcalcError where this is neither a build's number nor a date."""
-    if not _BUILD.match(text.strip()):
-        raise KvcalcError(
-            f"llama.cpp build {text[:40]!r} is not a build", hint="write its number, as b5500, or a date, as 2025-03"
+class LlamaCpp(Rules):
+    TITLE = "llama.cpp"
+    STARTS_BEYOND = True
+    LOWERS_LENGTH = True
+    OFFLOADS = True
+    TAKES_WHAT_IS_ASKED = True
+    WEIGHTS_AS_IN_FILE = True
+    MEASURED_VENDORS = ()
+    SMALLER_CACHES = ("q8_0", "q4_0")
+    ADVISED = ("kv_cache_dtype",)
+    FLAGS: ClassVar = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
+    OWN = ("ctx_size", "parallel")
+
+    def check_version(self, text: str) -> None:
+        """Raise KvcalcError where this is neither a build's number nor a date."""
+        if not _BUILD.match(text.strip()):
+            raise KvcalcError(
+                f"llama.cpp build {text[:40]!r} is not a build",
+                hint="write its number, as b5500, or a date, as 2025-03",
+            )
+
+    def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+        """A slot's cells are the longest sequence, and the slots are the sequences."""
+        if deployment.ctx_size is None:
+            return deployment
+        longest = [slot_cells(deployment), deployment.max_model_len, model.max_context]
+        return replace(
+            deployment,
+            max_model_len=min(length for length in longest if length is not None),
+            max_num_seqs=deployment.max_num_seqs or slots_of(deployment),
+        )
+
+    def typed(self, deployment: Deployment) -> Deployment:
+        """Without what the slots settle."""
+        if deployment.ctx_size is None:
+            return deployment
+        slots, cells = slots_of(deployment), slot_cells(deployment)
+        return replace(
+            deployment,
+            max_model_len=None if deployment.max_model_len == cells else deployment.max_model_len,
+            max_num_seqs=None if deployment.max_num_seqs == slots else deployment.max_num_seqs,
         )
 
 
-def request_table(deployment: Deployment, max_model_len: int | None) -> int:
-    """None."""
-    return 0
-
-
-def settled(model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
-    """A slot's cells are the longest sequence, and the slots are the sequences."""
-    if deployment.ctx_size is None:
-        return deployment
-    longest = [slot_cells(deployment), deployment.max_model_len, model.max_context]
-    return replace(
-        deployment,
-        max_model_len=min(length for length in longest if length is not None),
-        max_num_seqs=deployment.max_num_seqs or slots_of(deployment),
-    )
-
-
-def typed(deployment: Deployment) -> Deployment:
-    """Without what the slots settle."""
-    if deployment.ctx_size is None:
-        return deployment
-    slots, cells = slots_of(deployment), slot_cells(deployment)
-    return replace(
-        deployment,
-        max_model_len=None if deployment.max_model_len == cells else deployment.max_model_len,
-        max_num_seqs=None if deployment.max_num_seqs == slots else deployment.max_num_seqs,
-    )
+RULES = LlamaCpp()

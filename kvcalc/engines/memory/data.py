@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kvcalc.engines.memory.budget import ByteRange
-from kvcalc.engines.versions import Version, parse_version
 from kvcalc.specs.base import Assumption
+from kvcalc.specs.versions import Version, parse_version
 from kvcalc.units import GIB
 
 

@@ -14,7 +14,6 @@ from kvcalc.engines.memory.data import constants
 from kvcalc.engines.pages.dtypes import plain_state_dtype
 from kvcalc.engines.sglang.compressed import compressed_capacity, full_cell, is_compressed
 from kvcalc.engines.sglang.dtypes import cache_dtype
-from kvcalc.engines.versions import parse_version, since, version_or
 from kvcalc.engines.vllm.pages import index_bytes, token_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
@@ -26,6 +25,7 @@ from kvcalc.specs.model import (
     ModelSpec,
     Recurrent,
 )
+from kvcalc.specs.versions import parse_version, since, version_or
 
 SLIDING_SHARE = Fraction(8, 10)  # swa_full_tokens_ratio: slots of a windowed layer for each slot of a full one
 STATE_SHARE = Fraction(9, 10)  # mamba_full_memory_ratio: state bytes for each byte of cache

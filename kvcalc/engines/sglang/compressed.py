@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.memory.data import constants
-from kvcalc.engines.versions import since, version_or
 from kvcalc.engines.vllm.pages import index_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import CompressedAttention, ModelSpec
+from kvcalc.specs.versions import since, version_or
 
 PAGE = 256  # tokens
 WINDOW_SHARE = Fraction(1, 10)  # DSV4_DEFAULT_SWA_FULL_TOKENS_RATIO

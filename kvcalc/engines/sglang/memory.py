@@ -11,11 +11,11 @@ from kvcalc.engines.memory.data import constants, gib_range, newer_than_read
 from kvcalc.engines.memory.links import interconnect
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.memory.start import Start
-from kvcalc.engines.sglang.rules import request_table
-from kvcalc.engines.versions import Version, parse_version, since
+from kvcalc.engines.sglang.rules import RULES
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.versions import Version, parse_version, since
 from kvcalc.units import GIB, MIB
 
 
@@ -38,7 +38,7 @@ def budget(start: Start) -> MemoryBudget:
     reserve = free - int(free * fraction)
     left = free - weights - reserve
     slack = int((before.high - before.low) * fraction / 2)
-    table = request_table(deployment, start.max_model_len)
+    table = RULES.request_table(deployment, start.max_model_len)
     warnings: tuple[str, ...] = ()
     if table > reserve:
         warnings = (

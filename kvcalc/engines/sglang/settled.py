@@ -1,12 +1,12 @@
 """What SGLang settles by model and GPU before it starts."""
 
 from kvcalc.engines.memory.data import constants
-from kvcalc.engines.versions import since, version_or
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import LatentAttention, ModelSpec
+from kvcalc.specs.versions import since, version_or
 
 RAW_SINCE = "0.5.10"
 BLACKWELL = 10  # compute capability of its first GPUs

@@ -4,11 +4,11 @@ from kvcalc.engines.memory.budget import Activation, ByteRange
 from kvcalc.engines.memory.data import constants
 from kvcalc.engines.memory.shape import Encoder, ProfileShape
 from kvcalc.engines.memory.start import Start
-from kvcalc.engines.versions import row_for, since
 from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.engines.vllm.workspace import index_logits_bytes, reserved_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.versions import row_for, since
 from kvcalc.units import GIB
 
 

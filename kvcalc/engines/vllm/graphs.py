@@ -4,10 +4,10 @@ from kvcalc.engines.memory.budget import NOTHING, ByteRange
 from kvcalc.engines.memory.data import constants, gib_range
 from kvcalc.engines.memory.links import interconnect
 from kvcalc.engines.memory.shape import ProfileShape
-from kvcalc.engines.versions import since
 from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.versions import since
 from kvcalc.units import GIB
 
 

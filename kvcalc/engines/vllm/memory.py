@@ -7,7 +7,6 @@ The terms are all there is: the identity closed within 0.03 GiB in 130 of 135 pr
 
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
 from kvcalc.engines.memory.start import Start
-from kvcalc.engines.versions import since
 from kvcalc.engines.vllm.activation import activation_peak
 from kvcalc.engines.vllm.graphs import graph_memory
 from kvcalc.engines.vllm.network import initial_use, non_torch
@@ -15,6 +14,7 @@ from kvcalc.engines.vllm.settings import VllmSettings, vllm_settings
 from kvcalc.engines.vllm.workspace import workspace
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.versions import since
 
 
 def budget(start: Start) -> MemoryBudget:

@@ -6,10 +6,10 @@ from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.engines.memory.data import constants, gib_range
 from kvcalc.engines.memory.links import interconnect
 from kvcalc.engines.memory.shared import growth
-from kvcalc.engines.versions import row_for
 from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.versions import row_for
 from kvcalc.units import GIB
 
 

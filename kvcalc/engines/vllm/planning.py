@@ -9,10 +9,10 @@ and 0.33.
 from fractions import Fraction
 
 from kvcalc.engines.memory.data import constants
-from kvcalc.engines.versions import since, version_or
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.versions import since, version_or
 
 BATCHED_TOKENS = 8192  # max_num_batched_tokens of a server on a GPU of 70 GiB or more
 

@@ -3,9 +3,9 @@
 from kvcalc.engines.memory.data import constants, newer_than_read
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.memory.start import Runner, Sampler, Start
-from kvcalc.engines.versions import Version, parse_version, row_for, since
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.versions import Version, parse_version, row_for, since
 from kvcalc.units import GIB
 
 

@@ -5,13 +5,13 @@ from kvcalc.counting.operators.experts import USUAL, ExpertKernels
 from kvcalc.engines.memory.data import constants
 from kvcalc.engines.memory.loading import loaded_on_ranks
 from kvcalc.engines.memory.weight_blocks import Divides, check_weight_blocks
-from kvcalc.engines.versions import row_for, since, version_or
 from kvcalc.engines.vllm.planning import planning_of
 from kvcalc.specs.base import field_names
 from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import LatentAttention, ModelSpec
+from kvcalc.specs.versions import row_for, since, version_or
 
 EXPERTS_REFINED_SINCE = "0.29"  # a scale for each smaller block, where 32 and more divide what is left
 

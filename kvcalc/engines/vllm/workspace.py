@@ -6,9 +6,9 @@ They come from one workspace that attention, the indexer and the experts' kernel
 from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.engines.memory.data import constants
 from kvcalc.engines.memory.start import Start
-from kvcalc.engines.versions import row_for, since
 from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.versions import row_for, since
 
 
 def workspace(start: Start, settings: VllmSettings) -> ByteRange:

@@ -9,7 +9,6 @@ from kvcalc.engines.memory.loading import rotary_bytes
 from kvcalc.engines.memory.shape import Compressed, Encoder, Latents, ProfileShape
 from kvcalc.engines.memory.start import Observed, Start
 from kvcalc.engines.sglang.memory import static_fraction
-from kvcalc.engines.versions import parse_version
 from kvcalc.engines.vllm.graphs import capture_sizes
 from kvcalc.engines.vllm.network import communicating
 from kvcalc.specs.base import replace
@@ -17,6 +16,7 @@ from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec, Link
 from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.versions import parse_version
 from kvcalc.units import GIB
 
 CARD = GpuSpec(

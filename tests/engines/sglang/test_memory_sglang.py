@@ -6,11 +6,11 @@ from kvcalc.engines import budget_of_start
 from kvcalc.engines.memory.shape import Latents, ProfileShape
 from kvcalc.engines.memory.start import Start
 from kvcalc.engines.sglang.memory import request_table, static_fraction
-from kvcalc.engines.versions import parse_version
 from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.versions import parse_version
 from kvcalc.units import GIB
 
 TEXT = ProfileShape(hidden=5120, vocab=152064, layers=64, dense_width=27648)

@@ -1,4 +1,4 @@
-"""Engine versions: rules carry the versions they hold for."""
+"""Versions of engines, compared here alone: rules and constants carry the first version that they hold for."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,21 @@ def parse_version(text: str) -> Version:
     >>> parse_version("0.10.2"), parse_version("v0.21"), parse_version("0.26.1rc1+g1234")
     ((0, 10, 2), (0, 21, 0), (0, 26, 1))
     """
+    found = release(text)
+    if found is None:
+        raise KvcalcError(f"engine version {text[:40]!r} is not a version", hint=_hint(text))
+    return found
+
+
+def release(text: str) -> Version | None:
+    """The same; None for what is compared with no version, as the number of a build of llama.cpp.
+
+    >>> release("1.0.0rc3"), release("b5500")
+    ((1, 0, 0), None)
+    """
     match = _VERSION.match(text)
     if match is None:
-        raise KvcalcError(f"engine version {text[:40]!r} is not a version", hint=_hint(text))
+        return None
     major, minor, patch = (int(part or 0) for part in match.groups())
     return (major, minor, patch)
 
@@ -34,11 +46,6 @@ def _hint(text: str) -> str:
     if re.search(r"\d\s*(?:-|–|to|\.\.)\s*v?\d", text):
         return "a range or a date: say one version, as 0.19 or 0.19.1"
     return "write it as 0.19 or 0.19.1"
-
-
-def check_version(text: str) -> None:
-    """Raise KvcalcError where this is no version."""
-    parse_version(text)
 
 
 def since(version: Version, first: str) -> bool:
