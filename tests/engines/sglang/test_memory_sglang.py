@@ -5,7 +5,8 @@ import pytest
 from kvcalc.engines import budget_of_start
 from kvcalc.engines.memory.shape import Latents, ProfileShape
 from kvcalc.engines.memory.start import Start
-from kvcalc.engines.sglang.memory import request_table, static_fraction
+from kvcalc.engines.sglang.memory import static_fraction
+from kvcalc.engines.sglang.rules import RULES
 from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
@@ -73,7 +74,7 @@ def test_pool_of_logs(free_before: float, weights: float, fraction: float, print
 def test_the_table_of_requests_can_be_the_largest_thing() -> None:
     """Llama-4-Scout at its full context: 'tried to allocate 80.04 GiB'."""
     deployment = sglang("0.5.9", tensor_parallel_size=8)
-    assert request_table(deployment, 10_485_760) / GIB == pytest.approx(80.04, abs=0.01)
+    assert RULES.request_table(deployment, 10_485_760) / GIB == pytest.approx(80.04, abs=0.01)
     found = budget_of_start(Start(TEXT, card(79.2), deployment, 26 * GIB, max_model_len=10_485_760))
     assert found.starts is False
     assert found.warnings
