@@ -1,5 +1,6 @@
 """Who arrives when: times that are known ahead, and requests that wait for an answer before they are sent."""
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from kvcalc.simulator.requests import Requests, Times
@@ -15,6 +16,7 @@ class Arrivals:
 
     def __init__(self, requests: Requests, seen: Times, front_s: float = 0.0, order: list[int] | None = None) -> None:
         self.requests, self.seen, self.front_s = requests, seen, front_s
+        self._arrival_s = requests.arrival_s
         self._order = range(len(requests)) if order is None else order
         self._at = 0  # of the order: sent by time, or by the next client that is free
         self._dynamic: list[tuple[float, int]] = []
@@ -36,18 +38,20 @@ class Arrivals:
         """Set when the next request reaches the engine; infinity: none that is known yet."""
         known = NEVER
         if self._timed and self._at < self._count:
-            known = self.requests.arrival_s[self._order[self._at]] + self.front_s
-        self._known_s = known
-        self.next_s = min(known, self._dynamic[0][0]) if self._dynamic else known
+            known = self._arrival_s[self._order[self._at]] + self.front_s
+        self._known_s = self.next_s = known
+        if self._dynamic and self._dynamic[0][0] < known:
+            self.next_s = self._dynamic[0][0]
 
     def pop(self) -> int:
         """The next request."""
         if self._dynamic and self._dynamic[0][0] < self._known_s:
             request = heappop(self._dynamic)[1]
-        else:
-            request = self._order[self._at]
-            self._at += 1
-            self.seen.sent_s[request] = self.requests.arrival_s[request]
+            self.next_s = min(self._known_s, self._dynamic[0][0]) if self._dynamic else self._known_s
+            return request
+        request = self._order[self._at]
+        self.seen.sent_s[request] = self._arrival_s[request]
+        self._at += 1
         self._look_ahead()
         return request
 
@@ -60,16 +64,16 @@ class Arrivals:
         """Requests that were sent and have not reached the engine."""
         return len(self._dynamic)
 
-    def answered(self, request: int, end_s: float) -> None:
-        """A request had its last token: who waited for that is sent."""
-        followers = self._followers.pop(request, None)
-        if followers is None:
-            if self.requests.clients is not None:
+    def answered(self, requests: Sequence[int], end_s: float) -> None:
+        """Requests had their last token: who waited for that is sent."""
+        for request in requests:
+            followers = self._followers.pop(request, None)
+            if followers is not None:
+                for follower in followers:
+                    pause = self.requests.pause_s[follower] if self.requests.pause_s is not None else 0.0
+                    self._send(follower, end_s + pause)
+            elif self.requests.clients is not None:
                 self._send_next(end_s + self.requests.think_s)
-            return
-        for follower in followers:
-            pause = self.requests.pause_s[follower] if self.requests.pause_s is not None else 0.0
-            self._send(follower, end_s + pause)
 
     def _send_next(self, sent_s: float) -> None:
         if self._at < self._count:

@@ -7,7 +7,7 @@ NOTHING: tuple[int, int] = (0, 0)
 
 @dataclass(slots=True)
 class Pool:
-    """Blocks without a prefix cache: only their number matters."""
+    """Blocks without a prefix cache: only their number matters. Who takes new ones lowers `free`."""
 
     blocks: int  # that sequences may use
     block_size: int  # tokens
@@ -25,10 +25,6 @@ class Pool:
 
     def start(self, request: int, known: int, resumed: bool) -> None:
         """The request takes the blocks that `found` reported."""
-
-    def take(self, count: int) -> None:
-        """So many new blocks leave the free ones."""
-        self.free -= count
 
     def named(self, request: int, tokens: int) -> None:
         """The request has so many tokens in the cache: its full blocks can be found from now on."""

@@ -27,89 +27,96 @@ class Clock:
 
     def run(self, until_s: float = NEVER) -> None:
         """All steps that are planned before a time: by default all."""
-        while (now := self.next_s()) < until_s:
-            self._one(now, until_s)
+        scheduler, arrivals, observer, lag = self.scheduler, self.arrivals, self.observer, self.lag
+        step, planned, before, end = self.step, self.planned_s, self.before_s, self.end_s
+        while True:
+            now = before if lag else end
+            if planned > now:
+                now = planned
+            if now >= end and not scheduler.running and not scheduler.waiting:
+                now = max(now, arrivals.next_s)
+            if now >= until_s:
+                break  # or there is nothing to plan for
+            planned = now
+            if scheduler.ended:
+                scheduler.settle(step - 1 if now >= end else step - 1 - lag)
+            if arrivals.next_s <= now and (step % self.recv_interval == 0 or not scheduler.running):
+                self._receive(now)
+            steps = scheduler.plan(step)
+            if not steps:
+                if now < end:
+                    before = planned = end  # results are awaited, then the same step is planned again
+                elif scheduler.waiting:
+                    planned = before = end = self._next_arrival()
+                continue
+            cost, growth, _ = scheduler.line
+            start = now if now > end else end
+            if steps > 1:
+                steps = self._bounded(steps, step, (start, end), until_s)
+            if steps > 1:
+                less = steps - 1
+                before = start + less * cost + growth * (less * (less - 1) / 2)
+                end = start + steps * cost + growth * (steps * less / 2)
+            else:
+                before, end = end, start + cost
+            observer.passed(scheduler, steps, start, end)
+            finished = scheduler.passed(step, steps, end)
+            if finished and arrivals.listens:
+                arrivals.answered(finished, end)
+            step += steps
+        self.step, self.planned_s, self.before_s, self.end_s = step, planned, before, end
 
-    def next_s(self) -> float:
-        """When the next step is planned; infinity: there is nothing to plan for."""
-        now = self.before_s if self.lag else self.end_s
-        if self.planned_s > now:
-            now = self.planned_s
-        scheduler = self.scheduler
-        if scheduler.running or scheduler.waiting or now < self.end_s:
-            return now
-        return max(now, self.arrivals.next_s)
+    def _receive(self, now: float) -> None:
+        """What has arrived by now goes into the queue."""
+        arrivals, waiting = self.arrivals, self.scheduler.waiting
+        while arrivals.next_s <= now:
+            waiting.append(arrivals.pop())
 
-    def _one(self, now: float, until_s: float) -> None:
-        scheduler, arrivals = self.scheduler, self.arrivals
-        self.planned_s = now
-        scheduler.settle(self.step - 1 if now >= self.end_s else self.step - 1 - self.lag)
-        looks = self.step % self.recv_interval == 0 or not scheduler.running
-        while looks and arrivals.next_s <= now:
-            scheduler.waiting.append(arrivals.pop())
-        steps = scheduler.plan(self.step)
-        if steps:
-            self._pass(steps, now if now > self.end_s else self.end_s, until_s)
-        elif now < self.end_s:
-            self.before_s = self.planned_s = self.end_s  # results are awaited, then the same step is planned again
-        elif scheduler.waiting:
-            self._await_arrival()
-
-    def _await_arrival(self) -> None:
+    def _next_arrival(self) -> float:
         """Nothing that waits can run: only what arrives could change that."""
         if self.arrivals.next_s == NEVER:
             raise KvcalcError("a request can never run: it needs more blocks than there are", hint="lower its length")
-        self.planned_s = self.end_s = self.before_s = self.arrivals.next_s
+        return self.arrivals.next_s
 
-    def _pass(self, steps: int, start: float, until_s: float) -> None:
-        cost, growth, _ = self.scheduler.line
-        if steps > 1:
-            steps = self._bounded(steps, start, until_s, cost, growth)
-        if steps > 1:
-            less = steps - 1
-            self.before_s = start + less * cost + growth * (less * (less - 1) / 2)
-            end = start + steps * cost + growth * (steps * less / 2)
-        else:
-            self.before_s = self.end_s
-            end = start + cost
-        self.end_s = end
-        self.observer.passed(self.scheduler, steps, start, end)
-        finished = self.scheduler.passed(self.step, steps, end)
-        if self.arrivals.listens:
-            for request in finished:
-                self.arrivals.answered(request, end)
-        self.step += steps
+    def _bounded(self, steps: int, step: int, ends: tuple[float, float], until_s: float) -> int:
+        """Equal steps until one sees an arrival, or is planned after a time that was set.
 
-    def _bounded(self, steps: int, start: float, until_s: float, cost: float, growth: float) -> int:
-        """Equal steps until one sees an arrival, or is planned after a time that was set."""
+        `ends`: when the first of them starts, and when the one before it ends.
+        """
         if not self.jumps:
             return 1
         # who looks seldom must not pass a look by: what it sees may start between two of them
-        looks = self.scheduler.open or self.recv_interval > 1
-        bound = min(self.arrivals.next_s, until_s) if looks else until_s
+        bound = self.arrivals.next_s if self.scheduler.open or self.recv_interval > 1 else until_s
+        if until_s < bound:
+            bound = until_s
         if bound == NEVER:
             return steps
+        start, end = ends
+        cost, growth, _ = self.scheduler.line
         if start + (steps - 1) * (cost + growth * (steps / 2)) < bound:
             return steps  # all end before it
-        seen = self._steps_before(bound, start, cost, growth)
+        seen = 1 if self.lag and bound <= end else self.lag + steps_before(bound, start, cost, growth)
         if self.recv_interval > 1:
-            seen += -(self.step + seen) % self.recv_interval
-        return min(steps, seen)
+            seen += -(step + seen) % self.recv_interval
+        return seen if seen < steps else steps
 
-    def _steps_before(self, arrival: float, start: float, cost: float, growth: float) -> int:
-        """Steps until one is planned at or after an arrival."""
-        if self.lag and arrival <= self.end_s:
-            return 1
-        # the first k whose step ends at or after the arrival
-        span = arrival - start
-        linear = cost - growth / 2
-        if growth <= 0 or growth * span < 1e-12 * linear * linear:
-            count = ceil(span / cost)
-        else:
-            count = ceil((sqrt(linear * linear + 2 * growth * span) - linear) / growth)
-        count = max(1, count)
-        while count > 1 and start + (count - 1) * cost + growth * ((count - 1) * (count - 2) / 2) >= arrival:
-            count -= 1
-        while start + count * cost + growth * (count * (count - 1) / 2) < arrival:
-            count += 1
-        return count + self.lag
+
+def steps_before(time: float, start: float, cost: float, growth: float) -> int:
+    """The first k so that k steps from `start` on end at `time` or after it: start + k cost + growth k (k - 1) / 2.
+
+    >>> steps_before(0.0301, 0.0, 0.01, 0.0), steps_before(6.0, 0.0, 1.0, 1.0), steps_before(6.1, 0.0, 1.0, 1.0)
+    (4, 3, 4)
+    """
+    span, linear = time - start, cost - growth / 2
+    if growth <= 0 or growth * span < 1e-12 * linear * linear:
+        count = ceil(span / cost)
+    else:
+        count = ceil((sqrt(linear * linear + 2 * growth * span) - linear) / growth)
+    if count < 1:
+        count = 1
+    # rounding may be one off, either way
+    while count > 1 and start + (count - 1) * cost + growth * ((count - 1) * (count - 2) / 2) >= time:
+        count -= 1
+    while start + count * cost + growth * (count * (count - 1) / 2) < time:
+        count += 1
+    return count

@@ -25,16 +25,18 @@ class Decoding:
         self.end: dict[int, int] = {}  # the step that gives a request's last token
         self.ends_total = 0  # sum of them
         self._ends: list[int] = []
+        self.first_end = ENDLESS  # nobody ends before this step; who was stopped may have ended in it
         self._crossings: list[tuple[int, int, int, int]] = []
 
     def join(self, request: int, tokens: int, step: int, left: int) -> None:
         """A sequence of so many cached tokens decodes from this step on, `left` tokens to come."""
-        offset = tokens - step
-        self.offset[request] = offset
+        self.offset[request] = offset = tokens - step
+        self.end[request] = end = step + left - 1
         self.classes[offset % self.block_size] += 1
-        end = self.end[request] = step + left - 1
-        self.ends_total += end
         heappush(self._ends, end << _SHIFT | request)
+        if end < self.first_end:
+            self.first_end = end
+        self.ends_total += end
         self.count += 1
         self.cached += tokens
         if not self.windows:
@@ -53,27 +55,23 @@ class Decoding:
         self.classes[offset % self.block_size] -= 1
         self.count -= 1
         self.cached -= tokens
-        for index, window in enumerate(self.windows):
-            self.inside[index] -= min(tokens, window)
-            self.growing[index] -= tokens < window
+        if self.windows:
+            for index, window in enumerate(self.windows):
+                self.inside[index] -= min(tokens, window)
+                self.growing[index] -= tokens < window
         return tokens
-
-    def next_end(self) -> int:
-        """The step that gives the next last token."""
-        ends = self._ends
-        while ends and self.end.get(ends[0] & _MASK) != ends[0] >> _SHIFT:
-            heappop(ends)  # it was stopped before
-        return ends[0] >> _SHIFT if ends else ENDLESS
 
     def ended(self, step: int) -> list[int]:
         """Requests that had their last token in the step before this one: they decode no longer."""
         found: list[int] = []
         ends, end, last = self._ends, self.end, step - 1
-        while ends and ends[0] >> _SHIFT <= last:
+        limit = step << _SHIFT
+        while ends and ends[0] < limit:
             request = heappop(ends) & _MASK
             if end.get(request) == last:
                 self.leave(request, step)
                 found.append(request)
+        self.first_end = ends[0] >> _SHIFT if ends else ENDLESS
         return found
 
     def next_crossing(self) -> int:
@@ -98,11 +96,14 @@ class Decoding:
 
     def needed_over(self, step: int, steps: int) -> int:
         """Blocks that so many steps from this one on take."""
-        size = self.block_size
+        size, classes = self.block_size, self.classes
         rounds, rest = divmod(steps, size)
-        classes, total = self.classes, rounds * self.count
-        for one in range(rest):
-            total += classes[-(step + one) % size]
+        total = rounds * self.count
+        if rest:  # remainders fall from step to step
+            low, high = -(step + rest - 1) % size, -step % size
+            if low <= high:
+                return total + sum(classes[low : high + 1])
+            total += self.count - sum(classes[high + 1 : low])
         return total
 
     def steps_within(self, step: int, free: int) -> int:

@@ -80,13 +80,17 @@ class Group:
         self.open = False
 
     @property
+    def ended(self) -> list[tuple[int, int]]:
+        return [one for replica in self.replicas for one in replica.ended]
+
+    @property
     def running(self) -> int:
         return sum(one.running for one in self.replicas)
 
     @property
     def counts(self) -> Counts:
         found = [one.counts for one in self.replicas]
-        return Counts(found[0].steps, sum(one.preemptions for one in found), sum(one.recomputed for one in found))
+        return Counts(sum(one.preemptions for one in found), sum(one.recomputed for one in found))
 
     @property
     def gaps(self) -> list[float]:

@@ -3,10 +3,10 @@
 A jump of m equal steps adds n gaps a step to a histogram of equal ratios; its steps' times differ by less than a bin.
 """
 
-from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from math import exp, log
+from struct import Struct
 from typing import Any, NamedTuple
 
 from kvcalc.simulator.state import Scheduler
@@ -24,11 +24,11 @@ class Sample(NamedTuple):
     blocks: int  # held
 
 
-COLUMNS = (
-    *("start_s", "seconds", "steps", "count", "cached", "held", "running", "waiting"),
-    *("chunks", "reached", "tokens", "completed", "promised", "paused_s"),
-)
-KEPT_NUMBERS = len(COLUMNS) << 15  # of events that are looked at together
+COLUMNS = ("start_s", "seconds", "steps", "count", "cached", "held", "running", "waiting")
+# of rows that are not plain decode steps
+BESIDE = ("row", "chunks", "reached", "tokens", "completed", "promised", "paused_s", "newest")
+KEPT = 1 << 15  # events that are looked at together
+_ROW, _BESIDE = Struct(f"{len(COLUMNS)}d"), Struct(f"{len(BESIDE)}d")  # packing is ten times as fast as array.extend
 
 
 @dataclass
@@ -56,34 +56,48 @@ class Use:
     gaps: dict[int, int] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     _scheduler: "Scheduler | None" = None
-    _rows: "array[float]" = field(default_factory=lambda: array("d"))
+    _rows: bytearray = field(default_factory=lambda: bytearray(KEPT * _ROW.size))
+    _beside: bytearray = field(default_factory=lambda: bytearray(KEPT * _BESIDE.size))
+    _row: int = 0  # that is written next
+    _beside_row: int = 0
     _every: int = 1  # of the events, one is a sample
     _seen: int = 0
     _counted: int = 0  # steps, where they are single
 
     def passed(self, scheduler: Scheduler, steps: int, start_s: float, end_s: float) -> None:
         """So many equal steps ran."""
-        pool, decoding, chunks = scheduler.pool, scheduler.decoding, scheduler.chunks
-        held, reached, tokens, completed, promised = pool.blocks - pool.free, 0, 0, 0, -1
+        pool, decoding = scheduler.pool, scheduler.decoding
+        if scheduler.chunks or scheduler.paused_s or scheduler.reserves or self.counts_newest:
+            self._note_beside(scheduler)
+        row = self._row
+        _ROW.pack_into(
+            self._rows, row * _ROW.size, start_s, end_s - start_s, steps, decoding.count, decoding.cached,
+            pool.blocks - pool.free, scheduler.running, len(scheduler.waiting),
+        )  # fmt: skip
+        self._row, self._scheduler = row + 1, scheduler
+        if row == KEPT - 1:
+            self._sum_up()
+
+    def _note_beside(self, scheduler: Scheduler) -> None:
+        """What a row has beside decode."""
+        chunks, newest, reached, tokens, completed, promised = scheduler.chunks, 0, 0, 0, 0, -1
+        for start, count in chunks:
+            reached += start + count
+            tokens += count
         if chunks:
-            for start, count in chunks:
-                reached += start + count
-                tokens += count
             completed = len(scheduler.completed)
         if scheduler.reserves:
             promised = scheduler.promised()
         elif self.counts_newest:
             self._counted += 1
-            held += decoding.needed(self._counted)
-            held += sum(scheduler.known_tokens(one) % pool.block_size == 0 for one in scheduler.completed)
-        rows = self._rows
-        rows.extend((
-            start_s, end_s - start_s, steps, decoding.count, decoding.cached, held, scheduler.running,
-            len(scheduler.waiting), len(chunks), reached, tokens, completed, promised, scheduler.paused_s,
-        ))  # fmt: skip
-        if len(rows) >= KEPT_NUMBERS:
-            self._sum_up()
-        self._scheduler = scheduler
+            size = scheduler.pool.block_size
+            newest = scheduler.decoding.needed(self._counted)
+            newest += sum(scheduler.known_tokens(one) % size == 0 for one in scheduler.completed)
+        _BESIDE.pack_into(
+            self._beside, self._beside_row * _BESIDE.size, self._row, len(chunks), reached, tokens, completed, promised,
+            scheduler.paused_s, newest,
+        )  # fmt: skip
+        self._beside_row += 1
 
     def finish(self) -> None:
         """After the last event."""
@@ -92,11 +106,10 @@ class Use:
     def _sum_up(self) -> None:
         import numpy as np
 
-        if not self._rows or self._scheduler is None:
+        if not self._row or self._scheduler is None:
             return
         size, prompts_first = self._scheduler.pool.block_size, self._scheduler.prompts_first
-        table = np.frombuffer(self._rows).reshape(-1, len(COLUMNS))
-        row = dict(zip(COLUMNS, table.T, strict=True))
+        row = self._table()
         seconds, steps, count, waits = row["seconds"], row["steps"], row["count"], row["waiting"] > 0
         held = row["held"] + count * (steps - 1) / (2 * size)  # what a jump takes on its way
         # tokens of the running requests, the ones that these steps give among them
@@ -118,7 +131,21 @@ class Use:
         self.crowded_promised_s += float((promised * seconds)[waits].sum())
         self._count_gaps(seconds / steps, decodes, row)
         self._sample(row)
-        self._rows = array("d")
+        self._row = self._beside_row = 0
+
+    def _table(self) -> dict[str, Any]:
+        """The events' numbers by name, an array each."""
+        import numpy as np
+
+        table = np.frombuffer(self._rows).reshape(-1, len(COLUMNS))[: self._row]
+        row = dict(zip(COLUMNS, table.T, strict=True))
+        beside = np.frombuffer(self._beside).reshape(-1, len(BESIDE))[: self._beside_row].T
+        places = beside[0].astype(int)
+        for name, values in zip(BESIDE[1:], beside[1:], strict=True):
+            row[name] = np.full(len(table), -1.0 if name == "promised" else 0.0)
+            row[name][places] = values
+        row["held"] = row["held"] + row["newest"]
+        return row
 
     def _count_gaps(self, each_s: Any, decodes: Any, row: dict[str, Any]) -> None:
         """A gap for every token; where decode had to wait for prompts, the first of a jump's is longer."""

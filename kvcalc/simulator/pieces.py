@@ -48,9 +48,10 @@ class Piece:
 class Queue:
     """Free pieces, the next to be reused first: a ring around a piece of nothing."""
 
-    __slots__ = ("ring",)
+    __slots__ = ("blocks", "ring")
 
     def __init__(self) -> None:
+        self.blocks = 0
         self.ring = Piece(None, 0, 0, 0)
         self.ring.previous = self.ring.next = self.ring
 
@@ -60,12 +61,14 @@ class Queue:
         last = ring.previous
         piece.previous, piece.next = last, ring
         last.next = ring.previous = piece  # type: ignore[union-attr]
+        self.blocks += piece.high - piece.low
 
     def remove(self, piece: Piece) -> None:
         """Out of any place."""
         before, after = piece.previous, piece.next
         before.next, after.previous = after, before  # type: ignore[union-attr]
         piece.previous = piece.next = None
+        self.blocks -= piece.high - piece.low
 
     def pop_blocks(self, count: int) -> None:
         """The next `count` blocks are reused and can no longer be found."""
@@ -76,6 +79,7 @@ class Queue:
             size = piece.high - piece.low
             if size > count:
                 piece.high -= count
+                self.blocks -= count
                 return
             count -= size
             self.remove(piece)

@@ -1,8 +1,8 @@
 """The pool with a prefix cache: full blocks stay findable until they are reused, shared ones are counted.
 
 Source: vllm/v1/core/kv_cache_manager.py (`get_computed_blocks`, `allocate_slots`, `free`) and block_pool.py. Blocks are
-handled in pieces (module `pieces`); new blocks are a debt that is paid from the queue's head before the next look-up,
-which gives the same blocks, for the queue is first in, first out.
+handled in pieces (module `pieces`). Who takes new blocks only lowers `free`; they leave the queue's head before the
+next look-up, which gives the same blocks, for the queue is first in, first out.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class PrefixPool:
         """`paths` and `sizes` as `prefixes.segments_of` gives them; `dropped`: cached tokens recomputed (EAGLE)."""
         self.blocks, self.block_size, self.free, self.dropped = blocks, block_size, blocks, dropped
         self.paths, self.sizes = paths, sizes
-        self.queried = self.hit = self.debt = 0
+        self.queried = self.hit = 0
         self.segments: dict[int, Segment] = {}
         self.own: dict[int, Segment] = {}  # of requests that were preempted
         self.held: dict[int, list[Piece]] = {}
@@ -33,9 +33,8 @@ class PrefixPool:
 
     def found(self, request: int, known: int) -> tuple[int, int]:
         """Leading blocks that are cached, and how many of those nobody holds; never all: one token is computed."""
-        if self.debt:
-            self.queue.pop_blocks(self.debt)
-            self.debt = 0
+        if self.queue.blocks > self.free:
+            self.queue.pop_blocks(self.queue.blocks - self.free)
         most = (known - 1 - self.dropped) // self.block_size
         pieces: Found = []
         count = idle = 0
@@ -93,11 +92,6 @@ class PrefixPool:
         if high < piece.high:
             piece = self.queue.divide(piece, high)[0]
         return piece
-
-    def take(self, count: int) -> None:
-        """So many new blocks leave the free ones."""
-        self.free -= count
-        self.debt += count
 
     def named(self, request: int, tokens: int) -> None:
         """Shared blocks that are full now can be found by others; a request's own need no name before it stops."""

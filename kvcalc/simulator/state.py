@@ -1,5 +1,6 @@
 """What every scheduler keeps: who waits, who decodes, who gave its last token, and what was counted on the way."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +14,6 @@ from kvcalc.simulator.step_times import Chunk, Line
 class Counts:
     """Whole numbers of a run."""
 
-    steps: int = 0
     preemptions: int = 0
     recomputed: int = 0  # tokens that had been in the cache
     swapped_blocks: int = 0  # both ways
@@ -88,6 +88,11 @@ class Scheduler(Protocol):
 
     @property
     def settings(self) -> Settings: ...
+    @property
+    def ended(self) -> Collection[tuple[int, int]]:
+        """(step, request) of last tokens: slots and blocks are kept until they are known."""
+        ...
+
     @property
     def waiting(self) -> Queue: ...
     @property

@@ -62,6 +62,11 @@ class PromptTable:
         head = heads[heads_before + len(chunks)] - heads[heads_before]
         return self.once_s + rows[rows_before + tokens] - rows[rows_before] + head + attention
 
+    def scaled(self, factor: float) -> "PromptTable":
+        """The same times, all multiplied."""
+        reaches = tuple(Reach(window, factor * pair_s, factor * start_s) for window, pair_s, start_s in self.reaches)
+        return PromptTable(_scaled(self.rows, factor), _scaled(self.heads, factor), reaches, factor * self.once_s)
+
 
 @dataclass(frozen=True, slots=True)
 class TabledTimes:
@@ -74,7 +79,6 @@ class TabledTimes:
     beside: PromptTable  # chunks beside sequences that decode
     alone: PromptTable  # chunks with nobody else in the step
     rows_each: int = 1  # rows that one sequence brings: 1, or more where drafts are verified
-    factor: float = 1.0  # of every time: the ends of a range, or a measured constant
 
     def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
         slope = self.slope[sequences]
@@ -83,20 +87,30 @@ class TabledTimes:
             for table, tokens, grow in zip(self.window_slopes, inside, growing, strict=True):
                 cost += table[sequences] * tokens
                 growth += table[sequences] * grow
-        return self.factor * cost, self.factor * growth, ENDLESS
+        return cost, growth, ENDLESS
 
     def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
         if not sequences:
-            return self.factor * self.alone.seconds(0, 0, chunks)
+            return self.alone.seconds(0, 0, chunks)
         cost = self.base[sequences] + self.slope[sequences] * cached
-        for table, tokens in zip(self.window_slopes, inside, strict=True):
-            cost += table[sequences] * tokens
+        if inside:
+            for table, tokens in zip(self.window_slopes, inside, strict=True):
+                cost += table[sequences] * tokens
         rows = sequences * self.rows_each
-        return self.factor * (cost + self.beside.seconds(rows, rows, chunks))
+        return cost + self.beside.seconds(rows, rows, chunks)
 
     def scaled(self, factor: float) -> "TabledTimes":
         """The same times, all multiplied."""
-        return replace(self, factor=self.factor * factor)
+        if factor == 1:
+            return self
+        return replace(
+            self,
+            base=_scaled(self.base, factor),
+            slope=_scaled(self.slope, factor),
+            window_slopes=tuple(_scaled(one, factor) for one in self.window_slopes),
+            beside=self.beside.scaled(factor),
+            alone=self.alone.scaled(factor),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +178,7 @@ def pairs(start: float, tokens: float, window: float = float("inf")) -> float:
     if start >= window:
         return window * tokens
     return (window * window - start * start) / 2 + window * (end - window)
+
+
+def _scaled(times: Sequence[float], factor: float) -> tuple[float, ...]:
+    return tuple(factor * one for one in times)

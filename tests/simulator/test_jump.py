@@ -30,7 +30,7 @@ def jump(options, requests, times, jumps=True):
     found = {
         "first": list(seen.first_s),
         "last": list(seen.last_s),
-        "steps": scheduler.counts.steps,
+        "steps": use.steps,
         "preemptions": scheduler.counts.preemptions,
         "recomputed": scheduler.counts.recomputed,
         "gaps": scheduler.gaps,
@@ -51,8 +51,7 @@ def differences(seed):
     want = simulate(options, requests, times)
     if not options.prefix_caching:
         want["hit"] = want["queried"] = 0
-    have, use = jump(options, requests, times)
-    assert use.steps == want["steps"]
+    have = jump(options, requests, times)[0]
     return [name for name in want if not same(want[name], have[name])]
 
 

@@ -15,7 +15,7 @@ from kvcalc.simulator.state import Counts
 
 QUEUES = 3  # in slots: requests that wait behind those that run when capacity is measured
 MOST_FOR_CAPACITY = 10_000
-COUNTED = ("steps", "preemptions", "recomputed", "swapped_blocks")
+COUNTED = ("preemptions", "recomputed", "swapped_blocks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def use_of(runs: list[Latencies], replica: Simulated) -> dict[str, Any]:
         "swapped_blocks": spread(runs, lambda one: one.outcome.counts.swapped_blocks),
         "recomputed_tokens": spread(runs, lambda one: one.outcome.counts.recomputed),
         "prefix_hit_rate": spread(runs, _hit_rate) if replica.settings.prefix_caching else None,
-        "steps": runs[0].outcome.counts.steps,
+        "steps": runs[0].outcome.use.steps,
         "max_num_seqs": slots,
         "num_blocks": blocks,
         "block_size": replica.settings.block_size,

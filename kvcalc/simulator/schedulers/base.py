@@ -11,6 +11,7 @@ from kvcalc.simulator.state import Counts
 from kvcalc.simulator.step_times import Chunk, Line, StepTimes
 
 NOTHING: Line = (0.0, 0.0, 0)
+NOBODY: list[int] = []
 
 
 class Running:
@@ -18,6 +19,7 @@ class Running:
 
     prompts_first = False
     reserves = False
+    on_demand = True  # blocks are taken as tokens need them
 
     def __init__(
         self, settings: Settings, requests: Requests, times: StepTimes, pool: Pool | PrefixPool, seen: Times
@@ -34,7 +36,7 @@ class Running:
         self.known: dict[int, int] = {}  # tokens of a stopped request; of others the prompt
         self.last: dict[int, float] = {}  # when a stopped request had its last token
         self.ended: deque[tuple[int, int]] = deque()  # (step, request) of last tokens whose results are awaited
-        self.unreleased: set[int] = set()
+        self.dropped: set[int] = set()  # of those, who was stopped meanwhile
         self.admitted: dict[int, int] = {}  # a number that grows with each admission
         self.serial = 0
         self.blocked = False  # the queue's head lacks blocks, and none came free since
@@ -56,30 +58,25 @@ class Running:
 
     def passed(self, step: int, steps: int, end_s: float) -> list[int]:
         decoding, after = self.decoding, step + steps
-        if steps > 1:
-            self.takes_blocks(step + 1, steps - 1)
-        self.counts.steps += steps
+        if steps > 1 and self.on_demand:  # of the first of them they were taken when it was planned
+            self.pool.free -= decoding.needed_over(step + 1, steps - 1)
         self.end_s = end_s
         if decoding.windows:
             decoding.advance(after, steps)
         else:
             decoding.cached += decoding.count * steps
+        finished = NOBODY if decoding.first_end >= after else decoding.ended(after)
         if self.completed:
-            done = [request for request in self.completed if not self._decodes(request, after)]
-            finished = decoding.ended(after) + done
-        else:
-            finished = decoding.ended(after)
-        return self._record(finished, after)
+            finished = finished + [request for request in self.completed if not self._decodes(request, after)]
+        return self._record(finished, after) if finished else finished
 
     def _record(self, finished: list[int], after: int) -> list[int]:
         """Requests that had their last token in the step before `after`."""
-        if finished:
-            if len(finished) > 1 and self.settings.prefix_caching:
-                finished.sort(key=self.admitted.__getitem__)  # who ran first gives its blocks back first
-            for request in finished:
-                self.seen.last_s[request] = self.end_s
-                self.ended.append((after - 1, request))
-            self.unreleased.update(finished)
+        if len(finished) > 1 and self.settings.prefix_caching:
+            finished.sort(key=self.admitted.__getitem__)  # who ran first gives its blocks back first
+        for request in finished:
+            self.seen.last_s[request] = self.end_s
+            self.ended.append((after - 1, request))
         return finished
 
     def _decodes(self, request: int, step: int) -> bool:
@@ -97,25 +94,22 @@ class Running:
         return left > 0
 
     def settle(self, done: int) -> None:
-        ended, unreleased = self.ended, self.unreleased
+        ended, dropped = self.ended, self.dropped
         while ended and ended[0][0] <= done:
             request = ended.popleft()[1]
-            if request in unreleased:  # else it was stopped while its last token was computed
-                unreleased.remove(request)
-                self.running -= 1
-                self.admitted.pop(request, None)
-                self._release(request, self.prompt[request] + self.output[request] - 1, returns=False)
+            if request in dropped:
+                dropped.remove(request)
+                continue
+            self.running -= 1
+            self._release(request, self.prompt[request] + self.output[request] - 1, returns=False)
 
     def _release(self, request: int, tokens: int, returns: bool) -> None:
+        self.admitted.pop(request, None)
         self.pool.release(request, tokens, self._blocks(tokens), returns)
         self.blocked = False
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.block_size) + self.settings.extra_blocks
-
-    def takes_blocks(self, step: int, steps: int) -> None:
-        """Blocks of so many decode steps, beyond the first of them that is planned."""
-        self.pool.take(self.decoding.needed_over(step, steps))
 
     def known_tokens(self, request: int) -> int:
         """Of a request whose prompt is in work: the prompt, and what it had generated before it was stopped."""

@@ -54,7 +54,7 @@ class ReceivingScheduler(VllmScheduler):
             self.blocked = True
             return 0
         self.waiting.popleft()
-        self.pool.take(blocks)
+        self.pool.free -= blocks
         self.running += 1
         self.stack.append(request)
         self.decoding.join(request, self.prompt[request], self.step, self.output[request] - 1)

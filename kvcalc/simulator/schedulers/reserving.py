@@ -15,6 +15,7 @@ class ReservingScheduler(Running):
     """First come, first served: a request starts when a slot and a region of its reserved length are free."""
 
     reserves = True
+    on_demand = False
 
     def __init__(self, settings: Settings, requests: Requests, times: StepTimes, seen: Times,
                  reservation: Reservation, longest: int) -> None:  # fmt: skip
@@ -80,8 +81,5 @@ class ReservingScheduler(Running):
         self.open = not self.waiting and self.running < self.slots
         if self.ended:
             return 1
-        steps = min(decoding.next_end() - step + 1, self.line[2])
+        steps = min(decoding.first_end - step + 1, self.line[2])
         return min(steps, decoding.next_crossing() - step) if decoding.windows else steps
-
-    def takes_blocks(self, step: int, steps: int) -> None:
-        """Everything was reserved."""

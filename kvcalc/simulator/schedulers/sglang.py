@@ -32,14 +32,13 @@ class SglangScheduler(Running):
 
     def passed(self, step: int, steps: int, end_s: float) -> list[int]:
         self.end_s = end_s
-        self.counts.steps += steps
         decoding = self.decoding
         if self.chunks:
             self.paused_s += end_s - self.begun_s if decoding.count else 0.0
             finished = [request for request in self.completed if not self._decodes(request, self.decoded)]
         else:
             if steps > 1:
-                self.takes_blocks(self.decoded + 1, steps - 1)
+                self.pool.free -= decoding.needed_over(self.decoded + 1, steps - 1)
             self.decoded += steps
             decoding.advance(self.decoded, steps)
             finished = decoding.ended(self.decoded)
@@ -69,7 +68,7 @@ class SglangScheduler(Running):
         self.open = free_slots and not self.waiting
         if self.ended or (self.waiting and free_slots):
             return 1
-        steps = min(decoding.next_end() - step + 1, self.line[2])
+        steps = min(decoding.first_end - step + 1, self.line[2])
         if decoding.windows:
             steps = min(steps, decoding.next_crossing() - step)
         free = self.pool.free
@@ -85,7 +84,7 @@ class SglangScheduler(Running):
         chunk, batch = self.settings.max_num_batched_tokens, MAX_PREFILL_TOKENS
         if self.partial is not None:
             tokens = min(self.known_tokens(self.partial) - self.computed, chunk)
-            self.pool.take(self._blocks(self.computed + tokens) - self._blocks(self.computed))
+            self.pool.free -= self._blocks(self.computed + tokens) - self._blocks(self.computed)
             self._chunk(self.partial, self.computed, tokens, self.known_tokens(self.partial))
             chunk, batch = chunk - tokens, batch - tokens
         room = self.pool.free * size - self._expected() * self.ratio
@@ -101,7 +100,7 @@ class SglangScheduler(Running):
             self.waiting.popleft()
             self._start(request, known, hits)
             tokens = min(new, chunk)
-            self.pool.take(self._blocks(hits * size + tokens) - hits)
+            self.pool.free -= self._blocks(hits * size + tokens) - hits
             self._chunk(request, hits * size, tokens, known)
             chunk, batch, room = chunk - tokens, batch - tokens, room - wanted
 
@@ -127,7 +126,7 @@ class SglangScheduler(Running):
         decoding, pool, step = self.decoding, self.pool, self.decoded
         needed = decoding.needed(step)
         if needed <= pool.free:
-            pool.take(needed)
+            pool.free -= needed
             return
         order = sorted(decoding.end, key=lambda one: (-self._out(one), self.prompt[one]))
         while order and (decoding.needed(step) > pool.free or pool.free * self.block_size < len(order) * RETRACT_STEPS):
@@ -137,7 +136,7 @@ class SglangScheduler(Running):
         out = sum(self._out(one) for one in order)
         most = sum(self.output[one] for one in order)
         self.ratio = min(1.0, (out + RETRACT_STEPS * len(order)) / (most + 1))
-        pool.take(decoding.needed(step))
+        pool.free -= decoding.needed(step)
 
     def _out(self, request: int) -> int:
         return self.output[request] - (self.decoding.end[request] - self.decoded + 1)

@@ -10,9 +10,11 @@ from kvcalc.simulator.schedulers.base import Running
 class StaticScheduler(Running):
     """Batches of at most `max_num_seqs` requests, in the order in which they wait."""
 
+    on_demand = False  # everything is taken when the batch is formed
+
     def settle(self, done: int) -> None:
         """A batch gives everything back at once."""
-        if self.running and len(self.unreleased) == self.running and all(step <= done for step, _ in self.ended):
+        if self.running and len(self.ended) == self.running and all(step <= done for step, _ in self.ended):
             super().settle(done)
 
     def plan(self, step: int) -> int:
@@ -30,7 +32,7 @@ class StaticScheduler(Running):
         if not decoding.count:
             return 0
         self.line = self.times.decode(decoding.count, decoding.cached, decoding.inside, decoding.growing)
-        steps = min(decoding.next_end() - step + 1, self.line[2])
+        steps = min(decoding.first_end - step + 1, self.line[2])
         return min(steps, decoding.next_crossing() - step) if decoding.windows else steps
 
     def _form(self) -> None:
@@ -40,7 +42,7 @@ class StaticScheduler(Running):
             blocks = self._blocks(self.prompt[request] + self.output[request] - 1)
             if blocks > self.pool.free:
                 return
-            self.pool.take(blocks)
+            self.pool.free -= blocks
             self.prompts.append(self.waiting.popleft())
             self.running += 1
 
@@ -60,6 +62,3 @@ class StaticScheduler(Running):
             return False
         self.begun.append(request)
         return True
-
-    def takes_blocks(self, step: int, steps: int) -> None:
-        """Everything was taken when the batch was formed."""

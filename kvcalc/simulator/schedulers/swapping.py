@@ -16,6 +16,8 @@ from kvcalc.simulator.step_times import StepTimes
 class SwappingScheduler(VllmScheduler):
     """As vLLM's, with a second place for blocks; a step that moves some takes as much longer. Slots are kept."""
 
+    holds_back = True
+
     def __init__(self, settings: Settings, requests: Requests, times: StepTimes, seen: Times) -> None:
         super().__init__(settings, requests, times, pool_of(settings), seen)
         self.swapped: deque[int] = deque()  # the oldest first
@@ -75,7 +77,7 @@ class SwappingScheduler(VllmScheduler):
             if blocks > self.pool.free - (self.settings.watermark_blocks if self.decoding.count else 0):
                 break
             self.swapped.popleft()
-            self.pool.take(blocks)
+            self.pool.free -= blocks
             self.host_free += self._blocks(tokens)
             self.moved += self._blocks(tokens)
             self.stack.append(request)

@@ -11,19 +11,23 @@ from kvcalc.simulator.schedulers.base import Running
 class VllmScheduler(Running):
     """First come, first served, with at most one prompt that is computed in part."""
 
+    holds_back = False  # it asks `_holds_back` whom else nobody may pass
+
     # A step
 
     def plan(self, step: int) -> int:
         decoding, settings = self.decoding, self.settings
-        self.chunks, self.completed = [], []
+        if self.chunks:
+            self.chunks, self.completed = [], []
         needed = decoding.classes[-step % self.block_size]
         if self.partial is None and needed <= self.pool.free:
             stopped = False
             if needed:
-                self.pool.take(needed)
+                self.pool.free -= needed
         else:
             stopped = self._make_room(step)
-        stopped = self._holds_back(step, stopped)
+        if self.holds_back:
+            stopped = self._holds_back(step, stopped)
         if self.partial is not None or (self.waiting and not stopped and not self.blocked):
             budget = settings.max_num_batched_tokens - decoding.count * self.rows_each
             if self.partial is not None:
@@ -50,7 +54,9 @@ class VllmScheduler(Running):
                 return 1
         elif self.ended and not free_slots:
             return 1
-        steps = min(decoding.next_end() - step + 1, self.line[2])
+        steps, until = decoding.first_end - step + 1, self.line[2]
+        if steps > until:
+            steps = until
         if decoding.windows:
             steps = min(steps, decoding.next_crossing() - step)
         free = self.pool.free
@@ -71,7 +77,7 @@ class VllmScheduler(Running):
             self._stop(self._newest(), step)
             stopped = True
         if needed:
-            pool.take(needed)
+            pool.free -= needed
         if self.partial is not None:
             budget = self.settings.max_num_batched_tokens - decoding.count * self.rows_each
             new = self._blocks(self.computed + self._next_tokens(self.partial, budget)) - self._blocks(self.computed)
@@ -84,15 +90,19 @@ class VllmScheduler(Running):
         stack = self.stack
         while True:
             request = stack.pop()
-            if request == self.partial or request in self.decoding.end or request in self.unreleased:
+            if request == self.partial or request in self.decoding.end or self._in_flight(request):
                 return request
+
+    def _in_flight(self, request: int) -> bool:
+        """Its last token is computed, but not known yet."""
+        return request not in self.dropped and any(request == one for _, one in self.ended)
 
     def _stop(self, request: int, step: int) -> None:
         """All its blocks go back and it waits at the head, to be computed anew with what it has generated."""
         self.counts.preemptions += 1
         self.running -= 1
-        if request in self.unreleased:  # its last token is on the way and will count
-            self.unreleased.remove(request)
+        if self._in_flight(request):  # its last token will count
+            self.dropped.add(request)
             self._release(request, self.prompt[request] + self.output[request] - 1, returns=False)
             return
         if request == self.partial:
@@ -115,7 +125,7 @@ class VllmScheduler(Running):
         """The next chunk of a prompt that is computed in part; its tokens."""
         tokens, have = self._next_tokens(request, budget), self.computed
         if tokens:
-            self.pool.take(self._blocks(have + tokens) - self._blocks(have))
+            self.pool.free -= self._blocks(have + tokens) - self._blocks(have)
             self._chunk(request, have, tokens, self.known_tokens(request))
         return tokens
 
@@ -127,8 +137,9 @@ class VllmScheduler(Running):
         size, extra, hits, idle = self.block_size, settings.extra_blocks, 0, 0
         while waiting and budget > 0 and self.running < self.slots:
             request = waiting[0]
-            resumed = request in self.known
-            known = self.known[request] if resumed else self.prompt[request]
+            known, resumed = self.prompt[request], False
+            if request in self.known:
+                known, resumed = self.known[request], True
             if caching:
                 hits, idle = pool.found(request, known)
             have = hits * size
@@ -145,7 +156,7 @@ class VllmScheduler(Running):
                 pool.start(request, known, resumed)
                 self.admitted[request] = self.serial
                 self.serial += 1
-            pool.take(blocks)
+            pool.free -= blocks
             self.running += 1
             self.stack.append(request)
             self._chunk(request, have, tokens, known)
