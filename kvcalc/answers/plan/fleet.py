@@ -48,11 +48,15 @@ class Fleet:
     @cached_property
     def most(self) -> int:
         """Clients of a replica at most: those that run at once, unless a target says how long the others may wait."""
+        waits = self.targets.waits and self.demand.request_rate is None
+        return LARGEST_BATCH if self.room is None or waits else self.room
+
+    @cached_property
+    def room(self) -> int | None:
+        """Requests that run at once; None: nothing limits them."""
         lengths = self.deployed.lengths
         assert lengths is not None
-        room = running_at_once(self.deployed, *lengths)
-        waits = self.targets.waits and self.demand.request_rate is None
-        return LARGEST_BATCH if room is None or waits else room
+        return running_at_once(self.deployed, *lengths)
 
     def at(self, clients: int) -> Point:
         """A replica with so many clients, worked out once."""
@@ -90,23 +94,32 @@ class Fleet:
     def _next(self, kept: Point, broken: Point | None) -> int:
         """Clients to try: as many as one replica would need, else where the targets seem to be reached."""
         if broken is None:
-            return min(self.most, max(self._clients(1, kept), kept.clients + 1))
+            wanted = max(self._clients(1, kept.seconds), kept.clients + 1)
+            # With more than run at once the first token waits: latencies bend there.
+            room = self.room if self.room is not None and kept.clients < self.room else wanted
+            return min(self.most, wanted, room)
         span = broken.clients - kept.clients
         if len(self._points) > EVEN_AFTER:  # far from a straight line: halve
             return kept.clients + span // 2
         reached = (1 - kept.tightest) / max(broken.tightest - kept.tightest, NEAR)
-        guess = kept.clients + max(1, floor(reached * span))
+        guess = min(broken.clients - 1, kept.clients + max(1, floor(reached * span)))
         # Only where the number of replicas changes does it matter on which side of the targets a replica is.
-        fits = self._clients(ceil(self.demand.total / self._carried(guess, kept)), kept)
-        found = fits if kept.clients < fits < broken.clients else guess
-        return min(broken.clients - 1, max(kept.clients + 1, found))
+        like = self._between(guess, kept, broken)
+        fewer = min(ceil(self.demand.total / self._carried(guess, like) - NEAR), self._replicas(kept) - 1)
+        found = self._clients(max(1, fewer), like)
+        return found if kept.clients < found < broken.clients else guess
 
-    def _carried(self, clients: int, like: Point) -> float:
-        return self._ranks * self.demand.carried(clients, like.seconds)
+    def _between(self, clients: int, kept: Point, broken: Point) -> float:
+        """Seconds of a request, on the straight line between two points."""
+        share = (clients - kept.clients) / (broken.clients - kept.clients)
+        return kept.seconds + share * (broken.seconds - kept.seconds)
 
-    def _clients(self, replicas: int, like: Point) -> int:
-        """Clients of each of so many replicas, if requests took as long as those of another point."""
-        return ceil(self.demand.in_flight(self.demand.total / replicas / self._ranks, like.seconds) - NEAR)
+    def _carried(self, clients: int, seconds: float) -> float:
+        return self._ranks * self.demand.carried(clients, seconds)
+
+    def _clients(self, replicas: int, seconds: float) -> int:
+        """Clients of each of so many replicas, if requests took so long."""
+        return ceil(self.demand.in_flight(self.demand.total / replicas / self._ranks, seconds) - NEAR)
 
     @property
     def _ranks(self) -> int:
@@ -120,7 +133,7 @@ class Fleet:
         wanted = self.demand.total / replicas * (1 - NEAR)
         low, high = 0, 1
         while self.at(high).carried < wanted and high < LARGEST_BATCH:
-            low, high = high, max(high + 1, self._clients(replicas, self.at(high)))
+            low, high = high, max(high + 1, self._clients(replicas, self.at(high).seconds))
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.at(middle).carried < wanted else (low, middle)

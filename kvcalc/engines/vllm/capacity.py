@@ -68,7 +68,8 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Planning) -> l
     state = max((state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
     default = LATENT_BLOCK if any(isinstance(mixer, LatentAttention) for mixer in mixers) else BLOCK
     block = block_of(mixers, deployment.block_size or default, state, dtype, tp)
-    pages = [_pages(mixer, dtype, tp, block) for mixer in mixers]
+    of = {id(mixer): _pages(mixer, dtype, tp, block) for mixer in mixers}  # equal layers share theirs
+    pages = [of[id(mixer)] for mixer in mixers]
     widest = max((page.page_bytes for found in pages for page in found), default=0)
     layers: list[Layer] = []
     for (index, _), mixer, found in zip(every, mixers, pages, strict=True):
