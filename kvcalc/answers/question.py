@@ -1,6 +1,7 @@
 """From what the user typed to specs: the same for a command line, a budget file and a sweep."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kvcalc.catalog.gpus import load_gpu
@@ -49,30 +50,43 @@ def ask(model: str, flags: dict[str, Any], engine: str = USUAL_ENGINE, load: Loa
     `engine` is the default one; `strict` among the flags refuses a config with keys that are not understood. Who asks
     many questions of few models gives a `load` that remembers them.
     """
+    gpu = flags.get("gpu")
+    return placed(unplaced(model, flags, engine, load), None if gpu is None else load_gpu(gpu))
+
+
+def unplaced(model: str, flags: Mapping[str, Any], engine: str = USUAL_ENGINE, load: Loader = load_model) -> Question:
+    """The question before anything about its GPU is known: `placed` puts it on one, a search on many."""
     left = dict(flags)
     strict = left.pop("strict", False)
-    gpu_name = left.pop("gpu", None)
+    left.pop("gpu", None)
     workload = checked(Workload, {name: left.pop(name) for name in field_names(Workload) if name in left})
-    automatic = str(left.get("max_model_len")) in ("auto", "-1")
-    if automatic:
+    if _automatic(left):
         del left["max_model_len"]
     deployment = checked(Deployment, {"engine": engine, **left})
     _check_owner(deployment)
-    gpu = load_gpu(gpu_name) if gpu_name is not None else None
-    check_local(deployment, gpu)
     found = without_doubts(load(model)) if strict else load(model)
     spec = stored_as(found, deployment)
-    typed, deployment = deployment, settled(spec, gpu, deployment)
+    return Question(spec, None, deployment, workload, model, frozenset(flags), deployment, automatic=_automatic(flags))
+
+
+def placed(question: Question, gpu: GpuSpec | None) -> Question:
+    """The question on a GPU, or on none: what its engine settles there, and the draft that it runs with."""
+    check_local(question.deployment, gpu)
+    spec, deployment = question.model, settled(question.model, gpu, question.deployment)
     if deployment.draft is not None:
         from kvcalc.answers.drafts import with_draft
 
         spec, deployment = with_draft(spec, deployment)
-    question = Question(spec, gpu, deployment, workload, model, frozenset(flags), typed, automatic=automatic)
-    if automatic:
+    question = question._replace(model=spec, gpu=gpu, deployment=deployment)
+    if question.automatic:
         from kvcalc.answers.automatic import fitted
 
         question = fitted(question)
     return question._replace(settled=question.deployment)
+
+
+def _automatic(flags: Mapping[str, Any]) -> bool:
+    return str(flags.get("max_model_len")) in ("auto", "-1")
 
 
 def _check_owner(deployment: Deployment) -> None:
@@ -140,16 +154,23 @@ def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     """The model with the element type and the quantization that the deployment asks for."""
     if deployment.state_dtype is not None:
         state_dtype_of(deployment.state_dtype)
-    if deployment.dtype != "auto":
-        from kvcalc.catalog.quantization.online import redtype
-
-        model = redtype(model, deployment.dtype)
-    if deployment.quantization is not None:
-        from kvcalc.catalog.quantization.online import requantize
-
-        model = requantize(model, deployment.quantization, deployment.engine)
+    model = _as_typed(model, deployment.dtype, deployment.quantization, deployment.engine)
     if deployment.language_model_only or deployment.limit_mm_per_prompt is not None:
         from kvcalc.answers.media import without_towers
 
         model = without_towers(model, deployment)
+    return model
+
+
+@lru_cache(maxsize=64)
+def _as_typed(model: ModelSpec, dtype: str, quantization: str | None, engine: str) -> ModelSpec:
+    """The model's weights as they are asked for, worked out once however many layouts and GPUs are tried."""
+    if dtype != "auto":
+        from kvcalc.catalog.quantization.online import redtype
+
+        model = redtype(model, dtype)
+    if quantization is not None:
+        from kvcalc.catalog.quantization.online import requantize
+
+        model = requantize(model, quantization, engine)
     return model

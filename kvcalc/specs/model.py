@@ -235,6 +235,10 @@ class ModelSpec(Sized):
     doubts: tuple[Assumption, ...] = ()  # those of them that a strict reader refuses: keys that are not understood
     sources: tuple[Source, ...] = ()
 
+    def __hash__(self) -> int:
+        """Of what tells models apart, not of every tensor: a model is looked up often, and rarely twice alike."""
+        return hash((self.name, self.dtype, self.quantization, self.hidden, len(self.groups)))
+
     def counted_bytes(self, drafts: bool = True) -> int:
         """Bytes of all tensors as stored: layers, embedding, head, towers; and of MTP layers, if `drafts`."""
         groups = (*self.groups, *self.mtp) if drafts else self.groups

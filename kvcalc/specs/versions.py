@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from kvcalc.errors import KvcalcError
@@ -15,6 +16,7 @@ _VERSION = re.compile(
 )
 
 
+@cache
 def parse_version(text: str) -> Version:
     """The first three numbers of a version; what follows (rc1, .dev3, +cu128) does not matter to any rule.
 

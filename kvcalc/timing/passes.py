@@ -166,11 +166,24 @@ class Pass:
     @cached_property
     def without_prompts(self) -> "Pass":
         """The same sequences decoding alone."""
-        return Pass(self.replica, self.step._replace(prompts=0, tokens=0, start=0), self.compute_efficiency)
+        alone = self.step._replace(prompts=0, tokens=0, start=0)
+        if self.compute_efficiency == 1:
+            return pass_of(self.replica, alone)
+        return Pass(self.replica, alone, self.compute_efficiency)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         return () if self.replica.ideal else assumptions(self.replica.machine)
+
+
+def pass_of(replica: Replica, step: Step) -> Pass:
+    """The pass of a step, worked out once for each replica; a sweep's is not kept."""
+    if any(map(is_array, step)):
+        return Pass(replica, step)
+    found = replica.passes.get(step)
+    if found is None:
+        found = replica.passes[step] = Pass(replica, step)
+    return found
 
 
 def _lesson_bound(one: Pass) -> Bound:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.operators.passes import step_operators
@@ -50,6 +51,11 @@ class Replica:
         if self.machine.ggml is None:
             return 1.0
         return pipelined(chunks, self.layout.pipeline_parallel_size) / chunks
+
+    @cached_property
+    def passes(self) -> dict[Step, Any]:
+        """Passes that were worked out, for `timing.passes.pass_of`."""
+        return {}
 
     @cached_property
     def routed(self) -> bool:

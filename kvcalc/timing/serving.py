@@ -22,7 +22,7 @@ from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.work import Step
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.estimate import Estimate, busy_prompt_time, front_end_time
-from kvcalc.timing.passes import Pass
+from kvcalc.timing.passes import pass_of
 from kvcalc.timing.ranges import range_around
 from kvcalc.timing.replica import Replica
 
@@ -70,7 +70,7 @@ class Steady(NamedTuple):
 def steady_state(replica: Replica, asked: Requests, concurrency: Quantity) -> Steady:
     """Latencies of `concurrency` clients of a replica, each waiting for its answer before it asks again."""
     profile = replica.machine.profile
-    decode = Pass(replica, Step(decode=concurrency, context=asked.context))
+    decode = pass_of(replica, Step(decode=concurrency, context=asked.context))
     alone = alone_time(replica, asked)
     prompt_s = busy_prompt(replica, asked)
     seen = prefills_seen(profile, concurrency, not asked.equal)
@@ -122,7 +122,7 @@ def alone_time(replica: Replica, asked: Requests) -> Estimate:
     parts = chunks(asked, replica.budget)
     overlap = replica.overlap(len(parts))
     for tokens, start in parts:
-        found = Pass(replica, Step(prompts=1, tokens=tokens, start=start)).estimate
+        found = pass_of(replica, Step(prompts=1, tokens=tokens, start=start)).estimate
         assert found is not None
         value, low, high = value + overlap * found.value, low + overlap * found.low, high + overlap * found.high
     return Estimate(value, low, high)
@@ -145,7 +145,7 @@ def carried_time(replica: Replica, asked: Requests, batch: Quantity) -> Quantity
     decode = Step(decode=0 if apart else batch, context=asked.context)
     added: Quantity = 0.0
     for tokens, start in chunks(asked, replica.budget):
-        mixed = Pass(replica, decode._replace(prompts=1, tokens=tokens, start=start))
+        mixed = pass_of(replica, decode._replace(prompts=1, tokens=tokens, start=start))
         added = added + mixed.time_s - (0.0 if apart else mixed.without_prompts.time_s)
     return added
 
@@ -154,7 +154,7 @@ def busy_prompt(replica: Replica, asked: Requests) -> Quantity:
     """Seconds of work that one prompt costs an engine that always has the next; short ones share a step."""
     together = max(1.0, replica.budget / max(asked.computed, 1))
     step = Step(prompts=together, tokens=asked.computed, start=asked.prefix_hit)
-    return busy_prompt_time(Pass(replica, step).sums, replica.machine.profile) / together
+    return busy_prompt_time(pass_of(replica, step).sums, replica.machine.profile) / together
 
 
 def prefills_seen(profile: Profile, concurrency: Quantity, ragged: bool) -> Quantity:

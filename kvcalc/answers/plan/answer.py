@@ -12,7 +12,7 @@ from kvcalc.answers.plan.search import Choice, Found, Limits, Outcome, search
 from kvcalc.answers.plan.settings import PlanSettings, available
 from kvcalc.answers.plan.space import choices, gpus_of
 from kvcalc.answers.plan.targets import Targets
-from kvcalc.answers.question import Loader, ask
+from kvcalc.answers.question import Loader, Question, placed, unplaced
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
@@ -122,11 +122,15 @@ def _choices(asked: Asked, names: list[str], load: Loader) -> Iterator[Choice]:
     """Each deployment with the question that `size` would be asked; what cannot be asked is left out."""
     spec, given = load(asked.model), asked.given
     fixed = {name: values[0] for name, values in given.items() if name != "gpu" and len(values) == 1}
+    read: dict[tuple[tuple[str, Any], ...], Question] = {}
     for gpu in gpus_of(names):
+        name = gpu.name if gpu.instance is None else gpu.instance.name
         for choice in choices(spec, gpu, given):
-            flags = {**fixed, **choice, "gpu": gpu.name if gpu.instance is None else gpu.instance.name}
+            flags, key = {**fixed, **choice, "gpu": name}, tuple(choice.items())
             try:
-                yield Choice(flags, ask(asked.model, flags, load=load))
+                if key not in read:
+                    read[key] = unplaced(asked.model, flags, load=load)
+                yield Choice(flags, placed(read[key], gpu))
             except KvcalcError:
                 continue
 

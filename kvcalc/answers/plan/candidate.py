@@ -114,7 +114,7 @@ def _headroom(found: Found) -> tuple[str, float]:
     fleet = found.fleet
     if not found.kept:
         return max(found.point.uses, key=found.point.uses.__getitem__), 0.0
-    most = fleet.largest(found.point.clients)
+    most = fleet.largest()
     more = fleet.at(most).carried * found.replicas / fleet.demand.total - 1
     if most < fleet.most:
         uses = fleet.at(most + 1).uses

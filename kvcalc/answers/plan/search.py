@@ -83,16 +83,18 @@ def search(choices: Iterable[Choice], demand: Demand, targets: Targets, limits: 
     beyond: list[Found] = []
     missed: list[Found] = []
     unfit: dict[str, str] = {}
-    tried = 0
+    tried, dense = 0, 0.0  # clients a byte/s of the last deployment, where the next one begins
     for choice in choices:
         tried += 1
         try:
             deployed = Deployed(choice.question)
             why = _unfit(deployed, targets)
-            found = None if why else _found(choice.flags, Fleet(deployed, demand, targets))
+            found = None if why else _found(choice.flags, Fleet(deployed, demand, targets), dense)
         except KvcalcError as error:
             unfit[str(tried)] = error.message
             continue
+        if found is not None and found.kept:
+            dense = found.point.clients / _bandwidth(deployed)
         if found is None:
             unfit[str(tried)] = why or ""
         elif not found.kept:
@@ -109,9 +111,14 @@ def _unfit(deployed: Deployed, targets: Targets) -> str | None:
     return unfit_reason(deployed, operating_point(deployed), end=end)  # type: ignore[arg-type]
 
 
-def _found(flags: Mapping[str, Any], fleet: Fleet) -> Found:
+def _found(flags: Mapping[str, Any], fleet: Fleet, dense: float) -> Found:
     deployed = fleet.deployed
-    replicas = fleet.fewest()
+    replicas = fleet.fewest(round(dense * _bandwidth(deployed)) or None)
     point = fleet.at(1) if replicas is None else fleet.at(fleet.share(replicas))
     paid = bill(deployed.gpu, deployed.deployment, replicas or 1)
     return Found(flags, fleet, replicas or 1, point, paid.usd_per_hour, paid.gpus)
+
+
+def _bandwidth(deployed: Deployed) -> float:
+    """Of all GPUs of a replica."""
+    return deployed.deployment.gpus * deployed.gpu.memory_bandwidth_bytes_per_s

@@ -6,11 +6,13 @@ from typing import Any
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.prices import priced_names
+from kvcalc.counting.weights import weight_bytes
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec, MoeMlp
 
 TENSOR_SIZES = (1, 2, 4, 8, 16)
-STAGES = (1, 2, 4)  # of whole nodes, where one is too small
+STAGES = (1, 2, 4)  # of whole nodes
+SMALL = 0.5  # of a node's memory: weights below it leave room for a cache, and nodes are better filled with replicas
 ROOM_FOR_LONGER = 4  # mean requests in the context that is set where the model's own does not fit
 
 Flags = dict[str, Any]
@@ -43,10 +45,11 @@ def _only(field: str, given: Mapping[str, list[Any]]) -> list[Flags]:
 def _layouts(model: ModelSpec, gpu: GpuSpec, given: Mapping[str, list[Any]]) -> Iterator[Flags]:
     """Within a node first; several whole nodes as stages. Experts whole or cut."""
     node = gpu.gpus_per_node
+    stages_tried = STAGES if weight_bytes(model) > SMALL * node * gpu.memory_bytes else (1,)
     routed = any(isinstance(group.mlp, MoeMlp) for group in model.groups)
     sizes = given.get("tensor_parallel_size") or [size for size in TENSOR_SIZES if size <= node]
     for size in sizes:
-        stages = given.get("pipeline_parallel_size") or (STAGES if int(size) == node > 1 else (1,))
+        stages = given.get("pipeline_parallel_size") or (stages_tried if int(size) == node > 1 else (1,))
         for stage, whole in product(stages, (False, True) if routed and int(size) > 1 else (False,)):
             layout: Flags = {"tensor_parallel_size": size}
             layout |= {"pipeline_parallel_size": stage} if int(stage) > 1 else {}

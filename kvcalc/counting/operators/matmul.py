@@ -79,7 +79,7 @@ def layer_gemms(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step)
         outputs = sum(local_shape(tensor, layout, group.kv_heads)[0] * tensor.copies for tensor in tensors)
         inputs = local_shape(first, layout, group.kv_heads)[1]
         fused = gemm(_title(tensors), group.count, rows, outputs, inputs, first.format, model)
-        yield replace(fused, tensors=len(tensors))
+        yield fused if len(tensors) == 1 else replace(fused, tensors=len(tensors))
 
 
 def gemm(

@@ -14,8 +14,9 @@ the list covers every stage, and its time is the latency of one token.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
-from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.arrays import Quantity, is_array
 from kvcalc.counting.cache import element_bytes
 from kvcalc.counting.layout_check import check_stages
 from kvcalc.counting.operators.attention import mixer_operators
@@ -92,6 +93,22 @@ def step_operators(
     model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None = None
 ) -> tuple[Operator, ...]:
     """The operators of any step, in the order of the model; equal layers are one operator with a count."""
+    if any(map(is_array, step)):
+        return _operators(model, layout, step, cache_dtype, state_dtype)
+    return _counted(model, layout, step, cache_dtype, state_dtype)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _counted(
+    model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None
+) -> tuple[Operator, ...]:
+    """Counts are the same on every GPU: a search over GPUs counts a step once."""
+    return _operators(model, layout, step, cache_dtype, state_dtype)
+
+
+def _operators(
+    model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None
+) -> tuple[Operator, ...]:
     check_stages(model, layout)
     part = step.split(layout.pipeline_parallel_size)
     found: list[Operator] = list(_embedding(model, part))

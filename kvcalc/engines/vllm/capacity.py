@@ -1,5 +1,9 @@
 """vLLM: one pool of equal blocks, from which groups of layers take what each sequence needs."""
 
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.pages.dtypes import engine_dtype
 from kvcalc.engines.vllm.compressed import block_bytes, compressed_pages, dealt
@@ -18,37 +22,63 @@ BLOCK = 16
 LATENT_BLOCK = 64  # FlashMLA's
 
 
+class Layout(NamedTuple):
+    """How a model's layers share one pool, whatever its size: the same on every GPU."""
+
+    rules: Planning
+    groups: tuple[LayerGroup, ...]
+    stages: tuple[frozenset[int], ...]
+    fullest: frozenset[int]  # the stage whose part of a block is the largest
+    block_bytes: int
+    taken: tuple[Group, ...]
+    charged_block_bytes: int | None
+
+
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: list[frozenset[int]]) -> Capacity:
     """Blocks, tokens and sequences in `pool_bytes` on the fullest rank; every rank takes the fewest blocks."""
-    rules = planning_of(deployment.engine_version)
-    layers = model_layers(model, deployment, rules)
-    compressed = any(isinstance(mixer, CompressedAttention) for group in model.groups for mixer in group.mixers)
-    layout = rules.compressed_layout if compressed else "packed"
-    groups = dealt(layers, layout) if compressed else grouped(layers, rules.widest_group)
-    hybrid = any(page.kind != "state" for _, page in layers)
-    drafts = frozenset(index for index, _ in layers).difference(*stages)
-    stages = [*stages[:-1], stages[-1] | drafts]  # draft layers are on the last stage
-    # The stage whose part of a block is the largest has the fewest blocks; of equals the one that grows the most.
-    fullest = max(stages, key=lambda stage: (_block_bytes(groups, stage, layout), _growing_bytes(groups, stage)))
-    size = _block_bytes(groups, fullest, layout)
+    laid = _laid_out(model, deployment, tuple(stages))
+    rules, groups, size = laid.rules, laid.groups, laid.block_bytes
     pool = Pool(
         num_blocks=deployment.num_gpu_blocks_override or (pool_bytes // size if size else 0),
         block_bytes=size,
-        groups=tuple(_taken(group, fullest, deployment, rules, hybrid) for group in groups),
+        groups=laid.taken,
         unusable_blocks=1,
         held_back_blocks=1 if rules.holds_null_block else 0,
         needs_padding=rules.needs_padding,
-        charged_block_bytes=_block_bytes(groups, fullest, "tuples") if compressed and rules.charges_tuples else None,
+        charged_block_bytes=laid.charged_block_bytes,
     )
     length = length_of(model, deployment)
     return Capacity(
         pools=(pool,) if groups else (),
-        checked=_checked(pool, pool_bytes, groups, stages) if rules.charges_all_stages else None,
+        checked=_checked(pool, pool_bytes, groups, laid.stages) if rules.charges_all_stages else None,
         pool_bytes=pool_bytes,
         kv_cache_size_tokens=printed_tokens(pool, length, rules),
         max_model_len=length,
         rule=rule_in_words(rules),
         rounding=rounding_in_words(pool, deployment, rules),
+    )
+
+
+@lru_cache(maxsize=128)
+def _laid_out(model: ModelSpec, deployment: Deployment, stages: tuple[frozenset[int], ...]) -> Layout:
+    rules = planning_of(deployment.engine_version)
+    layers = model_layers(model, deployment, rules)
+    compressed = any(isinstance(mixer, CompressedAttention) for group in model.groups for mixer in group.mixers)
+    layout = rules.compressed_layout if compressed else "packed"
+    groups = tuple(dealt(layers, layout) if compressed else grouped(layers, rules.widest_group))
+    hybrid = any(page.kind != "state" for _, page in layers)
+    drafts = frozenset(index for index, _ in layers).difference(*stages)
+    stages = (*stages[:-1], stages[-1] | drafts)  # draft layers are on the last stage
+    # The stage whose part of a block is the largest has the fewest blocks; of equals the one that grows the most.
+    fullest = max(stages, key=lambda stage: (_block_bytes(groups, stage, layout), _growing_bytes(groups, stage)))
+    return Layout(
+        rules=rules,
+        groups=groups,
+        stages=stages,
+        fullest=fullest,
+        block_bytes=_block_bytes(groups, fullest, layout),
+        taken=tuple(_taken(group, fullest, deployment, rules, hybrid) for group in groups),
+        charged_block_bytes=_block_bytes(groups, fullest, "tuples") if compressed and rules.charges_tuples else None,
     )
 
 
@@ -68,8 +98,9 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Planning) -> l
     state = max((state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
     default = LATENT_BLOCK if any(isinstance(mixer, LatentAttention) for mixer in mixers) else BLOCK
     block = block_of(mixers, deployment.block_size or default, state, dtype, tp)
-    of = {id(mixer): _pages(mixer, dtype, tp, block) for mixer in mixers}  # equal layers share theirs
-    pages = [of[id(mixer)] for mixer in mixers]
+    of = {id(mixer): mixer for mixer in mixers}  # equal layers share one mixer
+    own = {key: _pages(mixer, dtype, tp, block) for key, mixer in of.items()}
+    pages = [own[id(mixer)] for mixer in mixers]
     widest = max((page.page_bytes for found in pages for page in found), default=0)
     layers: list[Layer] = []
     for (index, _), mixer, found in zip(every, mixers, pages, strict=True):
@@ -97,7 +128,7 @@ def _as_planned(mixer: Mixer, rules: Planning) -> Mixer:
     return mixer
 
 
-def _checked(pool: Pool, given: int, groups: list[LayerGroup], stages: list[frozenset[int]]) -> Pool | None:
+def _checked(pool: Pool, given: int, groups: Sequence[LayerGroup], stages: Sequence[frozenset[int]]) -> Pool | None:
     """The pool as if one stage held the layers of all."""
     if len(stages) == 1 or not groups:
         return None
@@ -105,12 +136,12 @@ def _checked(pool: Pool, given: int, groups: list[LayerGroup], stages: list[froz
     return replace(pool, num_blocks=given // size, block_bytes=size)
 
 
-def _block_bytes(groups: list[LayerGroup], stage: frozenset[int], layout: str = "packed") -> int:
+def _block_bytes(groups: Sequence[LayerGroup], stage: frozenset[int], layout: str = "packed") -> int:
     held = [tuple(layer for layer in group if layer[0] in stage) for group in groups]
     return block_bytes([group for group in held if group], layout)
 
 
-def _growing_bytes(groups: list[LayerGroup], stage: frozenset[int]) -> int:
+def _growing_bytes(groups: Sequence[LayerGroup], stage: frozenset[int]) -> int:
     every = (page for group in groups for index, page in group if index in stage)
     return sum(page.page_bytes for page in every if page.kind in GROWS_WITHOUT_END)
 

@@ -7,6 +7,7 @@ and 0.33.
 """
 
 from fractions import Fraction
+from functools import cache
 
 from kvcalc.engines.memory.data import constants
 from kvcalc.specs.base import Frozen
@@ -56,6 +57,7 @@ CHANGES: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
+@cache
 def planning_of(text: str | None) -> Planning:
     """The rules that hold for a version; None: the newest that was read.
 
