@@ -40,7 +40,7 @@ def command_model(served: Served, given: str | None, asked: Mapping[str, Any]) -
 
     Raises KvcalcError where there is none, or its file is not here and its name tells nothing.
     """
-    beside = given or served.noted_model
+    beside = (None if given == served.model else given) or served.noted_model
     if beside is not None:
         fields, said = _stored_as(served, beside, asked)
         unsuited = _unsuited(beside, {**served.fields, **fields}, served.engine)

@@ -47,5 +47,10 @@ def words(name: Name) -> str:
     >>> words({"gpu": "l40s", "tensor-parallel-size": 2})
     'l40s, tp 2'
     """
-    said = ((SHORT.get(key, key), value) for key, value in name.items())
-    return ", ".join(str(value) if key in SELF_EVIDENT else f"{key} {value}" for key, value in said)
+    return ", ".join(_word(SHORT.get(key, key), value) for key, value in name.items())
+
+
+def _word(key: str, value: Any) -> str:
+    if value is None:
+        return f"default {key}"
+    return str(value) if key in SELF_EVIDENT else f"{key} {value}"

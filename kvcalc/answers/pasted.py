@@ -13,7 +13,7 @@ from kvcalc.catalog.models import load_model
 from kvcalc.catalog.serve.served import Served, read_command
 from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
-from kvcalc.results.base import Report
+from kvcalc.results.base import Report, engine_name
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import flag_of
 
@@ -50,10 +50,12 @@ def pasted(text: str, flags: Mapping[str, Any], model: str | None = None, strict
     served = read_command(text, pasted)
     if pasted not in (None, served.engine):
         hint = f"leave --engine out, or paste the command of {asked}"
-        raise KvcalcError(f"--serve: a command of {served.engine} beside --engine {asked}", hint=hint)
+        raise KvcalcError(f"--serve: a command of {engine_name(served.engine)} beside --engine {asked}", hint=hint)
     if strict and served.unknown:
         name, nearest = served.unknown[0]
-        raise KvcalcError(f"--serve: {served.engine} has no {name}", hint=_nearest(nearest) or "leave it out")
+        raise KvcalcError(
+            f"--serve: {engine_name(served.engine)} has no {name}", hint=_nearest(nearest) or "leave it out"
+        )
     flags = in_fields({**flags, "engine": served.engine}) | ({"engine": asked} if asked else {})
     if asked is None:
         del flags["engine"]
@@ -79,12 +81,24 @@ def pasted(text: str, flags: Mapping[str, Any], model: str | None = None, strict
 
 def ask_served(model: str, flags: Mapping[str, Any], load: Loader = load_model) -> Question:
     """`ask`, where `serve` among the flags is a pasted command."""
+    return question_of(model, flags, load)[0]
+
+
+def question_of(
+    model: str | None, flags: Mapping[str, Any], load: Loader = load_model
+) -> tuple[Question, Pasted | None]:
+    """The same, with what the command became.
+
+    Raises KvcalcError where the question cannot be asked, or no model is named.
+    """
     left = dict(flags)
     text = left.pop("serve", None)
-    if text is None:
-        return ask(model, left, load=load)
-    command = pasted(text, left, model, strict=bool(left.get("strict")))
-    return ask(command.model or model, dict(command.flags), load=load)
+    command = None if text is None else pasted(text, left, model, strict=bool(left.get("strict")))
+    if command is not None:
+        model, left = command.model, dict(command.flags)
+    if model is None:
+        raise KvcalcError("no model given", hint="name one, or paste a command with --serve")
+    return ask(model, left, load=load), command
 
 
 def taken_by(command: Pasted, fields: set[str]) -> Pasted:
@@ -155,15 +169,15 @@ def _word(value: Any) -> str:
 
 
 def _warnings(served: Served, not_modelled: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    found = list(served.notes)
+    found, who = list(served.notes), engine_name(served.engine)
     for name, nearest in served.unknown:
-        found.append(f"--serve: {served.engine} has no {name}{_meant(nearest)}; left out")
+        found.append(f"--serve: {who} has no {name}{_meant(nearest)}; left out")
     found += [f"--serve: {path} could not be read, so what it sets is not known" for path in served.unread_files]
     for changes in dict.fromkeys(changes for _, changes in not_modelled):
         names = ", ".join(name for name, what in not_modelled if what == changes)
         found.append(f"--serve: not modelled, though it may change {changes}: {names}")
     if served.gone:
-        found.append(f"--serve: no longer options of {served.engine}: {', '.join(served.gone)}")
+        found.append(f"--serve: no longer options of {who}: {', '.join(served.gone)}")
     return tuple(found)
 
 

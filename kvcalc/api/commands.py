@@ -109,7 +109,9 @@ def step(model: str | None = None, *, gpu: str, **flags: Unpack[Step]) -> StepRe
 
 
 @speaks_of_arguments
-def compare(models: str | Sequence[str], *, gpu: str | Sequence[str], **flags: Unpack[Size[Several]]) -> CompareReport:
+def compare(
+    models: str | Sequence[str] | None = None, *, gpu: str | Sequence[str], **flags: Unpack[Size[Several]]
+) -> CompareReport:
     """The same question for every combination of models and of values given as sequences, ranked.
 
     >>> import kvcalc
@@ -119,10 +121,11 @@ def compare(models: str | Sequence[str], *, gpu: str | Sequence[str], **flags: U
     """
     from kvcalc.answers.compare.answer import compare as answer
 
-    names = several(models)
-    call = call_of(names[0] if names else None, flags, Size)
+    names = () if models is None else several(models)
+    commands = {"serve": several(flags.pop("serve"))} if "serve" in flags else {}
+    call = call_of(None, flags, Size)
     found = {name: value if isinstance(value, str) else several(value) for name, value in call.flags.items()}
-    return call.said(answer(names or [call.the_model], {"gpu": several(gpu), **found}))
+    return answer(names, {"gpu": several(gpu), **found, **commands})
 
 
 @speaks_of_arguments

@@ -5,13 +5,14 @@ from kvcalc.cli.options import Flags, ModelsArgument, takes
 from kvcalc.cli.output import Output
 
 _SWEPT = frozenset(
-    flag.field
-    for flag in (*GPU, *SERVING, *WORKLOAD, *SERVED)
-    if flag.kind == "text" and flag.field not in {"serve", *OWN_NAMES}
+    flag.field for flag in (*GPU, *SERVING, *WORKLOAD, *SERVED) if flag.kind == "text" and flag.field not in OWN_NAMES
 )
 
 
-@takes(GPU, SERVING, WORKLOAD, SERVED, OUTPUT, repeated=_SWEPT)
+_SERVE = "Model and flags from a serving command; several are compared."
+
+
+@takes(GPU, SERVING, WORKLOAD, SERVED, OUTPUT, repeated=_SWEPT, says={"serve": _SERVE})
 def command(models: ModelsArgument, flags: Flags) -> None:
     """The same question over several models, GPUs or values of any flag, ranked.
 
@@ -20,9 +21,10 @@ def command(models: ModelsArgument, flags: Flags) -> None:
       kvcalc compare llama-3-70b --gpu h100-sxm -tp 2 -tp 4 -tp 8
       kvcalc compare llama-3-8b qwen3-8b gemma-3-12b --gpu h100-sxm --context 8k
       kvcalc compare qwen3-8b --gpu l4 --kv-cache-dtype bf16 --kv-cache-dtype fp8
+      kvcalc compare --gpu l4 --gpu l40s --serve 'vllm serve qwen3-8b'
     """
     output = Output(flags)
     from kvcalc.answers.compare.answer import compare
     from kvcalc.render.pages.compare import page, rows
 
-    output.emit(compare(models, flags), page, rows)
+    output.emit(compare(models or (), flags), page, rows)

@@ -99,7 +99,7 @@ class Command:
             from kvcalc.answers.own_names import in_fields
 
             flags = in_fields(flags)
-        if "serve" in flags:
+        if "serve" in flags and "serve" not in self.repeated:  # who takes several reads them
             values, flags = self._served(values, flags)
         return self.function(**values, flags=flags)
 

@@ -75,7 +75,7 @@ class Output:
             self.write(self._text(report, page(report)))
 
     def _text(self, report: Report, page: Page) -> str:
-        if self.command is not None:
+        if report.inputs.get("serve"):
             from kvcalc.render.command import with_command
 
             page = with_command(page, report)

@@ -1,6 +1,8 @@
 """What a pasted command was understood as, under any page."""
 
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kvcalc.render.page import Page, Text
 from kvcalc.results.base import Report, engine_name
@@ -29,14 +31,31 @@ def started_by(command: str) -> Text:
 
 def with_command(page: Page, report: Report) -> Page:
     """The page with what was read from the command; unchanged where none was pasted."""
-    serve = report.inputs.get("serve")
-    if not isinstance(serve, dict) or "engine" not in serve:
+    found = report.inputs.get("serve")
+    commands = [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict)]
+    commands = [one for one in commands if "engine" in one]
+    if not commands:
         return page
-    lines = [f"{engine_name(serve['engine'])}, {serve['model'] or 'no model named'}"]
+    lines = [*_read(commands[0])] if len(commands) == 1 else [*_numbered(commands)]
+    title = "From the command" if len(commands) == 1 else "From the commands"
+    return page._replace(blocks=(*page.blocks, Text(title=title, lines=tuple(lines))))
+
+
+def _numbered(commands: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for number, one in enumerate(commands, start=1):
+        first, *others = _read(one)
+        yield f"{number}. {first}"
+        yield from (f"   {line}" for line in others)
+
+
+def _read(serve: Mapping[str, Any]) -> tuple[str, ...]:
+    """What it is of, and what of it counts for nothing."""
+    of = f"{serve['deployment']}: " if "deployment" in serve else ""
+    lines = [f"{of}{engine_name(serve['engine'])}, {serve['model'] or 'no model named'}"]
     if serve["ignored"]:
         lines.append(f"changes nothing here: {', '.join(serve['ignored'])}")
     if serve["not_modelled"]:
         lines.append(f"not modelled: {', '.join(serve['not_modelled'])}")
     if serve["unknown"]:
         lines.append(f"not known, left out: {', '.join(serve['unknown'])}")
-    return page._replace(blocks=(*page.blocks, Text(title="From the command", lines=tuple(lines))))
+    return tuple(lines)

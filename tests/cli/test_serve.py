@@ -100,3 +100,36 @@ def test_the_page_says_what_was_read(cli: Cli) -> None:
     assert "From the command" in ran.out
     assert "changes nothing here: --host" in ran.out
     assert "not modelled: --attention-backend" in ran.out
+
+
+def test_a_check_says_what_was_read_of_its_commands(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "budget.toml").write_text(
+        'schema = "kvcalc.budget/1"\n[defaults]\ngpu = "h100-sxm"\n'
+        '[[deployment]]\nname = "chat"\nserve = "vllm serve llama-3-8b --port 80 --max-model-length 4k"\n'
+        "[deployment.limit]\nfits = true\n"
+    )
+    ran = cli(f"check {tmp_path}/budget.toml --json")
+    (serve,) = ran.json["inputs"]["serve"]
+    assert (serve["deployment"], serve["ignored"], serve["unknown"]) == ("chat", ["--port"], ["--max-model-length"])
+    assert "chat: --serve: vLLM has no --max-model-length (nearest: --max-model-len)" in ran.err
+    strict = cli(f"check {tmp_path}/budget.toml --json --strict")
+    assert strict.code == 2
+    assert "vLLM has no --max-model-length" in strict.err
+
+
+def test_several_commands_are_compared_by_what_differs(cli: Cli) -> None:
+    two = "vllm serve llama-3-70b -tp 4 --max-model-len 8K", "sglang serve --model-path llama-3-70b --tp 8"
+    ran = cli("compare --gpu h100-sxm --json", "--serve", two[0], "--serve", two[1])
+    assert set(ran.result["varying"]) == {"engine", "tensor-parallel-size", "max-model-len"}
+    assert [one["engine"] for one in ran.json["inputs"]["serve"]] == ["vllm", "sglang"]
+    rows = {row["engine"]: row for row in ran.result["rows"]}
+    alone = cli("size --gpu h100-sxm --json", "--serve", two[1]).result
+    assert rows["sglang"]["kv_cache_size_tokens"] == alone["kv_cache_size_tokens"]
+    assert rows["sglang"]["varies"]["max-model-len"] is None
+
+
+def test_a_command_that_says_the_same_is_no_row(cli: Cli) -> None:
+    same = "--serve", "vllm serve llama-3-8b", "--serve", "vllm serve llama-3-8b --port 80"
+    ran = cli("compare --gpu l4 --gpu l40s --json", *same)
+    assert len(ran.result["rows"]) == 2
+    assert "command 2 says the same" in ran.err

@@ -1,12 +1,13 @@
 """`kvcalc check`: do the deployments of a budget file still meet their limits."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 
 from kvcalc.answers.advice import advice
 from kvcalc.answers.common_assumptions import Name, gathered
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.pasted import ask_served
+from kvcalc.answers.pasted import Pasted, question_of
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Loader, Question
 from kvcalc.answers.size.answer import size
@@ -35,15 +36,13 @@ def check(budget: Budget) -> CheckReport:
     Raises:
         KvcalcError: none could be judged.
     """
-    assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
+    beside = _Beside()
     load = cache(load_model)
     done: list[CheckedDeployment] = []
     errors: list[KvcalcError] = []
-    doubts: list[str] = []
     for entry in budget.entries:
         try:
-            done.append(_checked(entry, load, assumptions))
-            doubts += [f"{entry.name}: {said}" for said in load(entry.model).warnings]
+            done.append(_checked(entry, load, beside))
         except KvcalcError as error:
             errors.append(KvcalcError(f"{entry.place}: {error.message}", hint=error.hint))
             done.append(_unjudged(entry, error))
@@ -53,15 +52,34 @@ def check(budget: Budget) -> CheckReport:
     entries = {entry.name: entry for entry in budget.entries}
     done = [_advised(one, entries[one.name], load) if i < MOST_ADVISED else one for i, one in enumerate(done)]
     return CheckReport(
-        inputs={"file": budget.path, "deployments": len(budget.entries)},
+        inputs={"file": budget.path, "deployments": len(budget.entries), "serve": beside.serve},
         result=CheckResult(passed=all(one.passed for one in done), deployments=tuple(done)),
-        assumptions=gathered(assumptions),
-        warnings=(*(error.message for error in errors), *doubts),
+        assumptions=gathered(beside.assumptions),
+        warnings=(*(error.message for error in errors), *beside.warnings),
     )
 
 
-def _checked(entry: Entry, load: Loader, assumptions: list[tuple[Name, tuple[Assumption, ...]]]) -> CheckedDeployment:
-    question = _question(entry, load)
+@dataclass(kw_only=True)
+class _Beside:
+    """What is said beside the verdicts: of each deployment its own."""
+
+    assumptions: list[tuple[Name, tuple[Assumption, ...]]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    serve: list[dict[str, object]] = field(default_factory=list)  # pasted commands
+
+    def add(
+        self, name: str, assumptions: tuple[Assumption, ...], doubts: tuple[str, ...], command: Pasted | None
+    ) -> None:
+        """What holds for one deployment."""
+        if command is not None:
+            assumptions, doubts = (*assumptions, *command.assumptions), (*command.warnings, *doubts)
+            self.serve.append({"deployment": name, **command.inputs["serve"]})
+        self.assumptions.append(({"deployment": name}, assumptions))
+        self.warnings += [f"{name}: {said}" for said in doubts]
+
+
+def _checked(entry: Entry, load: Loader, beside: _Beside) -> CheckedDeployment:
+    question, command = _question(entry, load)
     report = size(question, with_advice=False, strict=True, with_working=False)
     result, deployed = report.result, Deployed(question)
     unfit = unfit_reason(deployed, Performance(deployed).point, end="value" if entry.limits.judge == "value" else "low")
@@ -69,7 +87,8 @@ def _checked(entry: Entry, load: Loader, assumptions: list[tuple[Name, tuple[Ass
         _limit(name, want, _judged(name, deployed, result, entry.limits), unfit is None)
         for name, want in entry.limits.given.items()
     )
-    assumptions.append(({"deployment": entry.name}, (*report.assumptions, *_prompt_assumed(entry, question, result))))
+    assumptions = (*report.assumptions, *_prompt_assumed(entry, question, result))
+    beside.add(entry.name, assumptions, question.model.warnings, command)
     return CheckedDeployment(
         name=entry.name,
         model=result.model,
@@ -102,11 +121,11 @@ def _advised(one: CheckedDeployment, entry: Entry, load: Loader) -> CheckedDeplo
     """What would mend a broken deployment."""
     if one.passed or not one.limits:
         return one
-    return replace(one, advice=advice(Performance(Deployed(_question(entry, load)))))
+    return replace(one, advice=advice(Performance(Deployed(_question(entry, load)[0]))))
 
 
-def _question(entry: Entry, load: Loader) -> Question:
-    return ask_served(entry.model, {"gpu": entry.gpu, **entry.flags}, load)
+def _question(entry: Entry, load: Loader) -> tuple[Question, Pasted | None]:
+    return question_of(entry.model, {"gpu": entry.gpu, **entry.flags}, load)
 
 
 def _header(entry: Entry, result: SizeResult) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import product
 from typing import Any
 
 from kvcalc.answers.common_assumptions import Name, gathered, words
+from kvcalc.answers.compare.cases import Case, cases_of, said_by
+from kvcalc.answers.pasted import Pasted
 from kvcalc.answers.question import Loader, ask
 from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import load_gpu
@@ -19,8 +20,6 @@ from kvcalc.specs.checked import checked, flag_of
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
 
-MOST_ROWS = 2000
-
 
 def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
     """One row for every combination of models and repeated flags; combinations that cannot be say why.
@@ -28,34 +27,28 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
     Raises:
         KvcalcError: a name or a value that no combination could make good, too many combinations, or none that can be.
     """
-    choices: dict[str, list[Any]] = {"model": list(dict.fromkeys(models))}
-    strict = bool(flags.get("strict"))
-    for name, value in flags.items():
-        if name == "strict":
-            continue
-        choices[name] = list(dict.fromkeys(value)) if isinstance(value, list) else [value]
-    varying = tuple(name for name, values in choices.items() if len(values) > 1)
-    total = 1
-    for values in choices.values():
-        total *= len(values)
-    if total > MOST_ROWS:
-        raise KvcalcError(f"{total:,} combinations are too many", hint=f"compare at most {MOST_ROWS:,} at once")
-    load = cache(partial(load_model, strict=strict))
+    cases = cases_of(models, flags)
+    choices, varying = cases.choices, cases.varying
+    load = cache(partial(load_model, strict=bool(flags.get("strict"))))
     _refuse_nonsense(choices, load)
     assumptions: list[tuple[Name, tuple[Assumption, ...]]] = []
-    warnings: dict[str, None] = {}
+    warnings = dict.fromkeys((*cases.warnings, *(said for one in cases.commands for said in one.warnings)))
     errors: list[KvcalcError] = []
-    rows = sorted(_rows(choices, varying, assumptions, warnings, errors, load), key=_rank)
-    if len(errors) == total:
+    rows = sorted(_rows(cases.rows, varying, assumptions, warnings, errors, load), key=_rank)
+    if len(errors) == len(cases.rows):
         raise errors[0]
     return CompareReport(
-        inputs={"models": choices["model"], **{flag_of(k)[2:]: v for k, v in choices.items() if k != "model"}},
+        inputs={
+            "models": choices["model"],
+            **{flag_of(name)[2:]: values for name, values in choices.items() if name != "model"},
+            **_served(cases.commands),
+        },
         result=CompareResult(
             varying=tuple("model" if name == "model" else flag_of(name)[2:] for name in varying),
             rows=tuple(_flat(row) for row in rows),
             summary=tuple(_summary(rows)),
         ),
-        assumptions=gathered(assumptions),
+        assumptions=(*gathered(assumptions), *said_by(cases.commands)),
         warnings=tuple(warnings),
     )
 
@@ -79,18 +72,25 @@ def _resolved(field: str, value: Any) -> Any:
     return getattr(checked(spec, {field: value}), field)
 
 
+def _served(commands: Sequence[Pasted]) -> dict[str, Any]:
+    """The commands, in the order in which they were pasted; one alone says what every other command says of one."""
+    if len(commands) == 1:
+        return dict(commands[0].inputs)
+    return {"serve": [one.inputs["serve"] for one in commands]} if commands else {}
+
+
 def _rows(
-    choices: Mapping[str, list[Any]],
+    cases: Sequence[Case],
     varying: tuple[str, ...],
     assumptions: list[tuple[Name, tuple[Assumption, ...]]],
     warnings: dict[str, None],
     errors: list[KvcalcError],
     load: Loader,
 ) -> Iterator[CompareRow]:
-    for values in product(*choices.values()):
-        one = dict(zip(choices, values, strict=True))
-        varies = {"model" if name == "model" else flag_of(name)[2:]: one[name] for name in varying}
-        at = {name: _resolved(name, one[name]) for name in varying}
+    for case in cases:
+        one = dict(case.flags)
+        varies = {"model" if name == "model" else flag_of(name)[2:]: one.get(name) for name in varying}
+        at = {name: _resolved(name, one[name]) if name in one else None for name in varying}
         model = one.pop("model")
         try:
             report = size(ask(model, one, load=load), with_advice=False, with_working=False)

@@ -48,6 +48,8 @@ def _table(report: CompareReport) -> Table:
 
 def _shown(row: dict[str, Any], name: str) -> str:
     value = row["varies"].get(name, row.get(name, ""))
+    if value is None:
+        return "–"  # left to the engine
     return format_count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
