@@ -15,6 +15,7 @@ from kvcalc.specs.formats import DTYPE_ALIASES, PLAIN
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.load import Workload
 from kvcalc.specs.model import ModelSpec
+from kvcalc.units import format_count
 
 
 class Question(NamedTuple):
@@ -60,6 +61,7 @@ def unplaced(model: str, flags: Mapping[str, Any], engine: str = USUAL_ENGINE, l
     strict = left.pop("strict", False)
     left.pop("gpu", None)
     workload = checked(Workload, {name: left.pop(name) for name in field_names(Workload) if name in left})
+    _check_prefix(workload)
     if _automatic(left):
         del left["max_model_len"]
     deployment = checked(Deployment, {"engine": engine, **left})
@@ -87,6 +89,16 @@ def placed(question: Question, gpu: GpuSpec | None) -> Question:
 
 def _automatic(flags: Mapping[str, Any]) -> bool:
     return str(flags.get("max_model_len")) in ("auto", "-1")
+
+
+def _check_prefix(workload: Workload) -> None:
+    """A prompt has no more cached tokens than tokens."""
+    hit, prompt = workload.prefix_hit, workload.input_len
+    if hit is not None and prompt is not None and hit > prompt:
+        raise KvcalcError(
+            f"--prefix-hit {format_count(hit)} is above the prompt of {format_count(prompt)} tokens",
+            hint="--prefix-hit is of each prompt: at most --input-len",
+        )
 
 
 def _check_owner(deployment: Deployment) -> None:

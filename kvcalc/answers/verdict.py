@@ -26,15 +26,21 @@ class Verdict(NamedTuple):
         return {"fits": True, "may_fit": None, "does_not_fit": False}[self.fit]
 
 
-def verdict(deployed: Deployed, point: OperatingPoint) -> Verdict:
-    """The verdict over the whole range of the pool, with what decides it."""
-    worst = unfit_reason(deployed, point, end="low")
+def verdict(deployed: Deployed, point: OperatingPoint, batch: int | None = None) -> Verdict:
+    """The verdict over the whole range of the pool, with what decides it.
+
+    Args:
+        deployed: a question put on its GPUs.
+        point: the context at which the batch must fit.
+        batch: sequences, in place of those that were asked for, as a sweep needs it.
+    """
+    worst = unfit_reason(deployed, point, end="low", batch=batch)
     if worst is None:
         return Verdict("fits", None)
-    best = unfit_reason(deployed, point, end="high")
+    best = unfit_reason(deployed, point, end="high", batch=batch)
     if best is not None:
         # The middle of the range says by how much, in figures that stand on the page.
-        return Verdict("does_not_fit", unfit_reason(deployed, point) or best)
+        return Verdict("does_not_fit", unfit_reason(deployed, point, batch=batch) or best)
     return Verdict("may_fit", _undecided(deployed, worst))
 
 
@@ -45,7 +51,9 @@ def _undecided(deployed: Deployed, worst: str) -> str:
     return f"the pool lies between {low} and {high}, and at its low end {worst}"
 
 
-def unfit_reason(deployed: Deployed, point: OperatingPoint, pool_seen: bool = False, end: End = "value") -> str | None:
+def unfit_reason(
+    deployed: Deployed, point: OperatingPoint, pool_seen: bool = False, end: End = "value", batch: int | None = None
+) -> str | None:
     """Why it does not fit, at one end of the pool's range; None: the engine starts and the batch has its cache.
 
     Args:
@@ -53,9 +61,10 @@ def unfit_reason(deployed: Deployed, point: OperatingPoint, pool_seen: bool = Fa
         point: the context at which the batch that was asked for must fit.
         pool_seen: the pool is one that an engine made, so that the card does hold it.
         end: of the pool.
+        batch: sequences, in place of those that were asked for.
     """
-    budget = deployed.budget
-    said = _refused(deployed)
+    budget, wanted = deployed.budget, batch or deployed.question.workload.batch
+    said = _refused(deployed, wanted)
     if said is not None:
         return said
     if budget.pool is None:
@@ -67,10 +76,10 @@ def unfit_reason(deployed: Deployed, point: OperatingPoint, pool_seen: bool = Fa
         return _too_full(budget)
     held = deployed.capacity if end == "value" else capacity(deployed.model, deployed.resolved, pool)
     assert held is not None
-    return _sequence_too_long(deployed, held) or _batch_too_large(deployed, held, point.context)
+    return _sequence_too_long(deployed, held) or _batch_too_large(deployed, held, point.context, wanted or 1)
 
 
-def _refused(deployed: Deployed) -> str | None:
+def _refused(deployed: Deployed, wanted: int | None) -> str | None:
     """What no amount of memory mends: a length that the model has not, more sequences than are admitted."""
     asked, longest = deployed.deployment.max_model_len, deployed.model.max_context
     if asked and longest and asked > longest and not deployed.engine.STARTS_BEYOND:
@@ -78,7 +87,7 @@ def _refused(deployed: Deployed) -> str | None:
             f"max_model_len = {format_count(asked)} is above the model's maximum of {format_count(longest)}: "
             "the engine does not start"
         )
-    wanted, admitted = deployed.question.workload.batch, deployed.max_num_seqs
+    admitted = deployed.max_num_seqs
     if wanted and admitted and wanted > admitted:
         return f"{format_count(wanted)} sequences are asked, and max_num_seqs admits {format_count(admitted)}"
     return None
@@ -100,8 +109,8 @@ def _sequence_too_long(deployed: Deployed, held: Capacity) -> str | None:
     return None
 
 
-def _batch_too_large(deployed: Deployed, held: Capacity, context: int) -> str | None:
-    fitting, wanted = held.max_batch(deployed.slots(context)), deployed.question.workload.batch or 1
+def _batch_too_large(deployed: Deployed, held: Capacity, context: int, wanted: int) -> str | None:
+    fitting = held.max_batch(deployed.slots(context))
     if fitting is None or fitting >= wanted:
         return None
     return f"{format_count(fitting)} sequences of {format_count(context)} fit, {format_count(wanted)} asked"

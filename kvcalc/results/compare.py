@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from kvcalc.results.base import Report
+from kvcalc.results.base import Fit, Report
 from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Frozen
 
@@ -25,8 +25,11 @@ class CompareRow(Frozen):
 
 
 class CompareResult(Frozen):
-    """Rows in the order of the ranking, with what varies and the figures of `size`."""
+    """Rows in the order of the ranking, with what varies and the figures of `size`. `fits` is of the first row."""
 
+    fits: bool | None
+    fit: Fit
+    reason: str | None
     varying: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]  # each: what varies, then the figures of `size`
     summary: tuple[str, ...]

@@ -45,9 +45,12 @@ class UnderTarget(Frozen):
 
 
 class CurveResult(Frozen):
-    """All points, and the largest batch under the TPOT target."""
+    """All points, and the largest batch under the TPOT target. `fits` is of the point that fits best."""
 
     model: str
+    fits: bool | None
+    fit: Fit
+    reason: str | None
     over: str  # what varies along a curve: batch, concurrency or context
     tpot_target_s: float | None
     largest_batch_under_tpot: int | None

@@ -95,3 +95,10 @@ def test_a_target_in_a_deployment_is_a_limit(capsys: pytest.CaptureFixture[str],
     )
     assert run(["check", str(file)]) == 2
     assert "write max-tpot under [deployment.limit]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["size", "prefill", "curve", "compare", "step"])
+def test_a_prompt_has_no_more_cached_tokens_than_tokens(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    flags = "llama-3-8b --gpu h100-sxm --isl 1000 --osl 10 --prefix-hit 1001"
+    assert run([command, *flags.split()]) == 2
+    assert "--prefix-hit 1,001 is above the prompt of 1,000 tokens" in capsys.readouterr().err

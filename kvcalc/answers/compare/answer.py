@@ -37,6 +37,7 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
     rows = sorted(_rows(cases.rows, varying, assumptions, warnings, errors, load), key=_rank)
     if len(errors) == len(cases.rows):
         raise errors[0]
+    best = next(row.size for row in rows if row.size is not None)
     return CompareReport(
         inputs={
             "models": choices["model"],
@@ -44,6 +45,9 @@ def compare(models: Sequence[str], flags: Mapping[str, Any]) -> CompareReport:
             **_served(cases.commands),
         },
         result=CompareResult(
+            fits=best.fits,
+            fit=best.fit,
+            reason=best.reason,
             varying=tuple("model" if name == "model" else flag_of(name)[2:] for name in varying),
             rows=tuple(_flat(row) for row in rows),
             summary=tuple(_summary(rows)),

@@ -20,6 +20,7 @@ from kvcalc.answers.verdict import verdict
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.results.curve import CurvePoint, CurveReport, CurveResult, UnderTarget
+from kvcalc.results.size import FIT_ORDER
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import flag_of
 from kvcalc.timing.serving import largest_batch
@@ -57,21 +58,29 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
             (name, (*asked[0].assumptions, *assumptions_of(deployed), *found.speed.assumptions, *found.unused()))
         )
         warnings.update(dict.fromkeys((*at.warnings, *price_warnings(deployed))))
-    served = deployed.lengths is not None
     return CurveReport(
         inputs={"model": deployed.model.name, **{flag_of(k)[2:]: v for k, v in {**flags, **swept}.items()}},
-        result=CurveResult(
-            model=deployed.model.name,
-            over=_over(kept, texts, served),
-            tpot_target_s=deployed.question.workload.tpot_s,
-            largest_batch_under_tpot=None if served else max((one.batch or 0 for one in under), default=0) or None,
-            largest_concurrency_under_tpot=max((one.concurrency or 0 for one in under), default=0) or None,
-            under_tpot=tuple(under),
-            points=tuple(points),
-        ),
+        result=_result(deployed, _over(kept, texts, deployed.lengths is not None), points, under),
         assumptions=gathered(assumptions),
         sources=deployed.model.sources,
         warnings=tuple(warnings),
+    )
+
+
+def _result(deployed: Deployed, over: str, points: list[CurvePoint], under: list[UnderTarget]) -> CurveResult:
+    served = deployed.lengths is not None
+    best = min(points, key=lambda one: FIT_ORDER.index(one.fit))
+    return CurveResult(
+        model=deployed.model.name,
+        fits=best.fits,
+        fit=best.fit,
+        reason=best.reason,
+        over=over,
+        tpot_target_s=deployed.question.workload.tpot_s,
+        largest_batch_under_tpot=None if served else max((one.batch or 0 for one in under), default=0) or None,
+        largest_concurrency_under_tpot=max((one.concurrency or 0 for one in under), default=0) or None,
+        under_tpot=tuple(under),
+        points=tuple(points),
     )
 
 
@@ -170,11 +179,7 @@ def _point(speed: Performance, deployed: Deployed) -> CurvePoint:
     assert found is not None
     cost, tpot = found.usd_per_million_output_tokens, found.tpot_s
     rate = found.output_tokens_per_s.value
-    fitting = verdict(deployed, speed.point)
-    holds = deployed.max_batch(speed.point.context)
-    fits: bool | None = fitting.fits
-    if speed.clients is None and deployed.capacity is not None and holds is not None and speed.point.batch is not None:
-        fits = False if speed.point.batch > holds else fits
+    fitting = verdict(deployed, speed.point, batch=None if speed.clients else speed.point.batch)
     return CurvePoint(
         gpu=deployed.gpu.name,
         tp=deployed.deployment.tensor_parallel_size,
@@ -195,7 +200,7 @@ def _point(speed: Performance, deployed: Deployed) -> CurvePoint:
         output_tokens_per_s_per_user=None if tpot is None else 1 / tpot.value,
         usd_per_million_output_tokens=None if cost is None else cost.value,
         serving=speed.serving,
-        fits=fits,
-        fit=fitting.fit if fits == fitting.fits else "does_not_fit",
+        fits=fitting.fits,
+        fit=fitting.fit,
         reason=fitting.reason,
     )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.compare import SHORT, CompareReport
 from kvcalc.units import format_count, format_gib, format_seconds, format_usd
 
@@ -17,6 +18,8 @@ def page(report: CompareReport) -> Page:
         blocks.append(Text(lines=lines))
     return Page(
         title=_title(report.inputs["models"], result.varying),
+        verdict="" if result.fits else verdict_words(result.fit, result.reason),
+        good=is_good(result.fit),
         blocks=tuple(blocks),
         notes=assumed(report),
     )

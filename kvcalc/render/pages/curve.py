@@ -3,7 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Plot, Series, Table, Target, Text, assumed
-from kvcalc.render.verdict import FIT_WORDS
+from kvcalc.render.verdict import FIT_WORDS, is_good, verdict_words
 from kvcalc.results.curve import CurvePoint, CurveReport, UnderTarget
 from kvcalc.results.data import data_of
 from kvcalc.units import format_count, format_seconds, format_usd
@@ -19,6 +19,8 @@ def page(report: CurveReport) -> Page:
         blocks.append(_under(report))
     return Page(
         title=f"{result.model}: throughput against speed{_where(result.points)}",
+        verdict=verdict_words(result.fit, result.reason),
+        good=is_good(result.fit),
         blocks=tuple(blocks),
         notes=assumed(report),
     )

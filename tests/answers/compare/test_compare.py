@@ -60,3 +60,11 @@ def test_assumptions_say_for_which_row_they_hold() -> None:
     assert said["max_num_seqs", 1024].endswith("(h100-sxm)")
     assert said["max_num_seqs", 256].endswith("(l40s)")
     assert not said["runner", "V2"].endswith(")")
+
+
+def test_the_verdict_is_of_what_fits_best() -> None:
+    mixed, none = run("llama-3-70b", "llama-3-8b").result, run("llama-3-70b", "llama-2-70b").result
+    assert (mixed.fits, mixed.fit, mixed.reason) == (True, "fits", None)
+    assert (none.fits, none.fit) == (False, "does_not_fit")
+    assert none.reason is not None
+    assert "exceed the memory" in none.reason

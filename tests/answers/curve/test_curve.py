@@ -50,3 +50,15 @@ def test_a_curve_needs_a_gpu_and_an_end() -> None:
         curve("llama-3-8b", {}, {})
     with pytest.raises(KvcalcError, match="points"):
         run({}, batch=[str(size) for size in range(1, 20_002)], context=["2048"])
+
+
+def test_each_point_has_its_own_verdict_and_the_curve_the_best() -> None:
+    """Lesson 12: 186 sequences of 2,048 in 50 GB. The order of the batches decides nothing."""
+    found = run(IDEAL, batch=["500", "1", "187"], context=["2048"])
+    assert [(point.batch, point.fit) for point in found.points] == [
+        (500, "does_not_fit"), (1, "fits"), (187, "does_not_fit"),
+    ]  # fmt: skip
+    assert found.points[2].reason == "186 sequences of 2,048 fit, 187 asked"
+    assert (found.fits, found.fit, found.reason) == (True, "fits", None)
+    none = run(IDEAL, batch=["187"], context=["2048"])
+    assert (none.fits, none.reason) == (False, "186 sequences of 2,048 fit, 187 asked")
