@@ -64,8 +64,18 @@ def read_prices(path: str) -> PriceFile:
         ) from error
 
 
-@cache
 def _table(path: Path) -> dict[str, Any]:
+    """The file's content, read once for all the deployments of a comparison; again when it has changed."""
+    try:
+        stat = path.stat()
+    except (OSError, ValueError):
+        return read_toml(path, "price file")  # which says why not
+    return _content(path, stat.st_mtime_ns, stat.st_size)
+
+
+@cache
+def _content(path: Path, changed_ns: int, size: int) -> dict[str, Any]:
+    del changed_ns, size  # they stand for the content
     return read_toml(path, "price file")
 
 

@@ -19,5 +19,5 @@ def rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
             float(record["timestamp"]),
             int(record["input_length"]),
             int(record["output_length"]),
-            tuple(record["hash_ids"]),
+            tuple(map(int, record["hash_ids"])),
         )

@@ -21,5 +21,5 @@ def rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
             float(record["timestamp"]) / MILLISECONDS,
             int(record["input_length"]),
             int(record["output_length"]),
-            tuple(record["hash_ids"]),
+            tuple(map(int, record["hash_ids"])),
         )

@@ -115,7 +115,7 @@ def _checked(rows: Iterator[Row], path: str) -> Iterator[Row]:
             return
         except KeyError as error:
             raise KvcalcError(f"--trace: {path}, request {number} has no {error}", hint="is the file whole?") from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             hint = "every request needs its time and its lengths"
             raise KvcalcError(f"--trace: {path}, request {number}: {error}", hint=hint) from None
         yield row
