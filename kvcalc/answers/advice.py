@@ -10,7 +10,7 @@ from kvcalc.answers.verdict import unfit_reason
 from kvcalc.errors import KvcalcError
 from kvcalc.results.size import Advice
 from kvcalc.specs.base import replace
-from kvcalc.units import GIB, format_bytes, format_count, format_usd
+from kvcalc.units import GIB, format_bytes, format_count, format_things, format_usd
 
 WORTH_SAYING = 1.05  # a change that gives less is noise
 MOST = 6
@@ -35,6 +35,8 @@ class Outcome(NamedTuple):
     pool: int | None
     longest: int | None  # tokens of one sequence, at most max_model_len
     usd: float | None  # per million output tokens
+    gpus: int
+    usd_per_hour: float | None  # the whole bill
 
 
 def advice(speed: Performance, measured_pool: int | None = None) -> tuple[Advice, ...]:
@@ -56,7 +58,7 @@ def advice(speed: Performance, measured_pool: int | None = None) -> tuple[Advice
     if now.fits:
         found += _to_hold_more([one for one in tried if _gpus(one[0]) <= twice], now, point)
     else:
-        found += _to_fit(tried, point) + _to_reach_further(tried, now)
+        found += _to_fit(tried, now, point) + _to_reach_further(tried, now)
     said = {one.change for one in found}
     found += _to_cost_less([one for one in tried if one[0].flag not in said], now)
     return tuple(found[:MOST])
@@ -78,6 +80,8 @@ def _outcome(speed: Performance, point: OperatingPoint, measured_pool: int | Non
         pool=deployed.pool_bytes,
         longest=deployed.longest(seen),
         usd=usd,
+        gpus=speed.deployed.deployment.gpus,
+        usd_per_hour=speed.deployed.bill.usd_per_hour,
     )
 
 
@@ -167,13 +171,13 @@ def _to_reach_further(tried: list[tuple[Change, Outcome]], now: Outcome) -> list
     if not now.longest:
         return []
     further = [
-        (outcome.longest, change.flag)
+        (outcome.longest, change.flag, _added(outcome, now))
         for change, outcome in tried
         if not outcome.fits and (outcome.longest or 0) >= WORTH_SAYING * now.longest
     ]
     return [
-        Advice(change=flag, effect=_up_to(longest), goal="fit")
-        for longest, flag in sorted(further, key=lambda one: -(one[0] or 0))
+        Advice(change=flag, effect=_up_to(longest) + added, goal="fit")
+        for longest, flag, added in sorted(further, key=lambda one: -(one[0] or 0))
         if longest
     ]
 
@@ -182,14 +186,15 @@ def _gpus(change: Change) -> int:
     return int(change.update.get("tensor_parallel_size", 0))
 
 
-def _to_fit(tried: list[tuple[Change, Outcome]], point: OperatingPoint) -> list[Advice]:
+def _to_fit(tried: list[tuple[Change, Outcome]], now: Outcome, point: OperatingPoint) -> list[Advice]:
     """Every change that makes it fit; of more GPUs, the fewest."""
     fitting = [(change, outcome) for change, outcome in tried if outcome.fits]
     fewest = min((_gpus(change) for change, _ in fitting if _gpus(change)), default=0)
     return [
         Advice(
             change=change.flag,
-            effect=f"then it fits: {_count(outcome.tokens)} tokens, {_sequences(outcome.batch, point.context)}",
+            effect=f"then it fits: {_count(outcome.tokens)} tokens, {_sequences(outcome.batch, point.context)}"
+            + _added(outcome, now),
             goal="fit",
         )
         for change, outcome in fitting
@@ -218,7 +223,20 @@ def _more(ratio: float, outcome: Outcome, now: Outcome, point: OperatingPoint) -
         said += f"; {_sequences(outcome.batch, point.context)} instead of {_count(now.batch)}"
     freed = (outcome.pool or 0) - (now.pool or 0)
     said += f"; {format_bytes(freed)} more cache per GPU" if freed > 0.05 * GIB else ""
-    return said + (f"; {_cheaper(outcome.usd, now.usd)}" if _saves(outcome, now) else "")
+    said += f"; {_cheaper(outcome.usd, now.usd)}" if _saves(outcome, now) else ""
+    return said + _added(outcome, now)
+
+
+def _added(outcome: Outcome, now: Outcome) -> str:
+    """The GPUs that a change adds, and what they cost."""
+    more = outcome.gpus - now.gpus
+    if more <= 0:
+        return ""
+    said = f"; {format_things(more, 'GPU')} more"
+    if outcome.usd_per_hour is None or now.usd_per_hour is None:
+        return said
+    dearer = outcome.usd_per_hour - now.usd_per_hour  # a whole machine's bill need not change
+    return f"{said}, {format_usd(dearer)} an hour more" if dearer > 0 else f"{said}, which the bill has already"
 
 
 def _saves(outcome: Outcome, now: Outcome) -> bool:
@@ -233,7 +251,7 @@ def _to_cost_less(tried: list[tuple[Change, Outcome]], now: Outcome) -> list[Adv
     cheaper = [(change, outcome) for change, outcome in tried if outcome.fits and _saves(outcome, now)]
     cheaper.sort(key=lambda one: one[1].usd or 0)
     return [
-        Advice(change=change.flag, effect=_cheaper(outcome.usd, now.usd), goal="cost")
+        Advice(change=change.flag, effect=_cheaper(outcome.usd, now.usd) + _added(outcome, now), goal="cost")
         for change, outcome in cheaper[:2]
     ]
 

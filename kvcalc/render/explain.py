@@ -1,15 +1,15 @@
 """The working behind a page's figures: formula, values, source."""
 
-from kvcalc.render.page import Page, Text, sources
+from kvcalc.render.page import Page, Text, all_assumed, sources
 from kvcalc.results.base import Figure, Report
 
 
 def with_working(page: Page, report: Report) -> Page:
-    """The page with a block for each figure, and every source."""
+    """The page with what it leaves out else, a block for each figure, every source and every assumption."""
     blocks = [Text(lines=_lines(figure), title=figure.name) for figure in report.figures]
     if report.sources and not any(block.title == "Sources" for block in page.blocks):
         blocks.append(sources(report))
-    return page._replace(blocks=(*page.blocks, *blocks))
+    return page._replace(blocks=(*page.blocks, *page.more, *blocks), notes=all_assumed(report))
 
 
 def _lines(figure: Figure) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from typing import Literal, NamedTuple
 
+from kvcalc.results.assumptions import flag_for
 from kvcalc.results.base import Report
+from kvcalc.units import format_things
 
 
 class Table(NamedTuple):
@@ -12,6 +14,7 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     left: frozenset[int] = frozenset({0})
+    spare: tuple[int, ...] = ()  # columns that go, the first one first, where a line has no room for them
 
 
 class Facts(NamedTuple):
@@ -77,6 +80,16 @@ class Page(NamedTuple):
     verdict: str = ""  # a word or two beside the title: "fits"
     good: bool | None = None  # colours the verdict
     notes: tuple[str, ...] = ()  # assumptions, at the end
+    more: tuple[Block, ...] = ()  # what --explain shows beside the working
+
+
+def alike(rows: tuple[tuple[str, ...], ...], columns: range) -> tuple[int, ...]:
+    """Of these columns, those that are the same in every row: a narrow line can do without them.
+
+    >>> alike((("a", "1", "x"), ("b", "1", "y")), range(1, 3))
+    (1,)
+    """
+    return tuple(i for i in columns if len(rows) > 1 and len({row[i] for row in rows}) == 1)
 
 
 def sources(report: Report) -> Text:
@@ -86,8 +99,18 @@ def sources(report: Report) -> Text:
 
 
 def assumed(report: Report) -> tuple[str, ...]:
+    """The assumptions that the user can change, each with its flag, and how many others there are."""
+    found = [(flag_for(one), one) for one in report.assumptions]
+    lines = dict.fromkeys(f"{flag}{_value(one.value)}: {one.why}" for flag, one in found if flag is not None)
+    others = len({one.name for flag, one in found if flag is None})
+    also = f"{others} more that no flag changes" if lines else format_things(others, "assumption")
+    return (*lines, *((f"{also}: --explain lists {'them' if others > 1 else 'it'}",) if others else ()))
+
+
+def all_assumed(report: Report) -> tuple[str, ...]:
     """Each assumption of a report in a line, said once."""
-    return tuple(dict.fromkeys(f"{one.name}{_value(one.value)}: {one.why}" for one in report.assumptions))
+    lines = (f"{flag_for(one) or one.name}{_value(one.value)}: {one.why}" for one in report.assumptions)
+    return tuple(dict.fromkeys(lines))
 
 
 def _value(value: object) -> str:

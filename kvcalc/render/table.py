@@ -77,12 +77,16 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 def table_lines(table: Table) -> list[str]:
     """Columns two spaces apart, as wide as their widest cell: never truncated. A heading may have several lines.
 
-    Where the columns are too many for one line, each row takes several, the later ones indented.
+    Where the columns are too many for one line, those that can be spared go; if they still are, each row takes several
+    lines, the later ones indented.
     """
     heading = _heading(table.columns)
     rows = [*heading, *table.rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
-    parts = _parts(widths)
+    kept, spare = list(range(len(widths))), list(table.spare)
+    while spare and sum(widths[i] + 2 for i in kept) > WIDTH:
+        kept.remove(spare.pop(0))
+    parts = [[kept[i] for i in part] for part in _parts([widths[i] for i in kept])]
     lines = []
     for block in (heading, *([row] for row in table.rows)):
         for indent, part in zip(("  ", *["      "] * len(parts)), parts, strict=False):

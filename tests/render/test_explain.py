@@ -1,7 +1,7 @@
 """The working behind a page."""
 
 from kvcalc.render.explain import with_working
-from kvcalc.render.page import Page, Text, assumed
+from kvcalc.render.page import Page, Text, all_assumed, assumed
 from kvcalc.results.base import Figure, Report
 from kvcalc.specs.base import Assumption, Source, replace
 
@@ -56,8 +56,17 @@ def test_assumptions_read_as_sentences_and_are_said_once() -> None:
     two = Assumption(name="max_num_seqs", value=1024, why="vLLM's default")
     three = Assumption(name="nodes", value=None, why="the slower link is used")
     report = replace(REPORT, assumptions=(one, one, two, three))
-    assert assumed(report) == (
-        "price 4: list price",
-        "max_num_seqs 1,024: vLLM's default",
+    assert all_assumed(report) == (
+        "--price 4: list price",
+        "--max-num-seqs 1,024: vLLM's default",
         "nodes: the slower link is used",
     )
+    shown = "1 more that no flag changes: --explain lists it"
+    assert assumed(report) == ("--price 4: list price", "--max-num-seqs 1,024: vLLM's default", shown)
+    assert assumed(replace(report, assumptions=(three,))) == ("1 assumption: --explain lists it",)
+    assert with_working(PAGE._replace(notes=assumed(report)), report).notes == all_assumed(report)
+
+
+def test_what_is_shown_only_with_the_working() -> None:
+    more = Text(title="more", lines=("beside",))
+    assert [block.title for block in with_working(PAGE._replace(more=(more,)), REPORT).blocks][:1] == ["more"]

@@ -20,7 +20,7 @@ def operator_rows(
 ) -> tuple[OperatorRow, ...]:
     """Every operator with its bound and its estimate; `times` is None where nothing but the bound is meant.
 
-    Calls that do the same in layers of different kinds are one row.
+    Calls of one name in layers of different kinds are one row; its limit is that of the longer.
     """
     estimates = [None] * len(operators) if times is None else [float(one.time_s) for one in times]
     rows = (
@@ -35,11 +35,10 @@ def operator_rows(
         )
         for one, estimate in zip(operators, estimates, strict=True)
     )
-    merged: dict[tuple[object, ...], OperatorRow] = {}
+    merged: dict[str, OperatorRow] = {}
     for row in rows:
-        key = (row.name, row.bytes / row.count, row.flops / row.count, row.limit)
-        same = merged.get(key)
-        merged[key] = row if same is None else _together(same, row)
+        same = merged.get(row.name)
+        merged[row.name] = row if same is None else _together(same, row)
     return tuple(merged.values())
 
 
@@ -57,7 +56,7 @@ def _together(a: OperatorRow, b: OperatorRow) -> OperatorRow:
         bytes=a.bytes + b.bytes,
         flops=a.flops + b.flops,
         time_s=a.time_s + b.time_s,
-        limit=a.limit,
+        limit=(a if a.best_s >= b.best_s else b).limit,
         estimate_s=estimate,
     )
 

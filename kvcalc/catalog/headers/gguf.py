@@ -16,7 +16,7 @@ from kvcalc.catalog.headers.gguf_check import refuse_contradictions
 from kvcalc.catalog.headers.gguf_file import Entry, Gguf, read_gguf, tables
 from kvcalc.catalog.headers.gguf_layers import Facts, layer_of
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.base import Assumption, Source, replace
+from kvcalc.specs.base import Assumption, OutOfRange, Source, replace
 from kvcalc.specs.formats import PLAIN, WeightFormat
 from kvcalc.specs.model import Category, LayerGroup, ModelSpec, Split, Tensor, bias_split
 
@@ -59,8 +59,17 @@ def model_of(parts: list[Gguf], name: str, source: Source) -> ModelSpec:
     """The model whose file (or shards) have these headers.
 
     Raises:
-        KvcalcError: no decoder, or layers and tensors that a language model needs are missing.
+        KvcalcError: no decoder, layers and tensors that a language model needs are missing, or keys and tensors that
+            contradict each other.
     """
+    try:
+        return _model_of(parts, name, source)
+    except OutOfRange as error:  # each key may be well, and what follows from them not: heads wider than the model
+        hint = "was the file cut off, or its metadata edited? `gguf-dump` shows them"
+        raise KvcalcError(f"{name}: its metadata do not go together: {error}", hint=hint) from None
+
+
+def _model_of(parts: list[Gguf], name: str, source: Source) -> ModelSpec:
     metadata = parts[0].metadata
     entries = [entry for part in parts for entry in part.tensors]
     architecture = metadata.get("general.architecture")

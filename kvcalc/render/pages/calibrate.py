@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.render.page import Block, Facts, Page, Table, Text, all_assumed
 from kvcalc.results.calibrate import CalibrateReport, CalibrateResult
 from kvcalc.results.data import data_of
 from kvcalc.units import format_bytes, format_decimal_bytes, format_seconds, format_si
@@ -15,7 +15,7 @@ def page(report: CalibrateReport) -> Page:
         verdict="quiet" if result.quiet else "not quiet",
         good=result.quiet,
         blocks=(_device(result), _linear(result), _attention(result), _state(result), *_saved(result)),
-        notes=assumed(report),
+        notes=all_assumed(report),
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Facts, Page, Table, Text, assumed
+from kvcalc.render.page import Facts, Page, Table, Text, all_assumed
 from kvcalc.results.calibration import CalibrationReport
 from kvcalc.results.data import data_of
 from kvcalc.units import format_seconds
@@ -27,7 +27,7 @@ def page(report: CalibrationReport) -> Page:
     return Page(
         title=f"{result.model} on {result.gpu}: measured over predicted",
         blocks=(facts, table, *saved),
-        notes=assumed(report),
+        notes=all_assumed(report),
     )
 
 

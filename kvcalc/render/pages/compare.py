@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.render.page import Block, Page, Table, Text, alike, assumed
 from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.compare import SHORT, CompareReport
 from kvcalc.units import format_count, format_gib, format_seconds, format_usd
@@ -42,11 +42,19 @@ def _table(report: CompareReport) -> Table:
     held = ("tokens", "max\nbatch") if served else ("pool", "tokens", "max\nbatch")
     times = ("first\ntoken", "per\ntoken") if served else ("step",)
     columns = (*names, *held, *times, "tokens/s", "$ per M", "")
+    cells = tuple((*(_shown(row, name) for name in shown), *_figures(row, served)) for row in found)
     return Table(
         columns=columns,
-        rows=tuple((*(_shown(row, name) for name in shown), *_figures(row, served)) for row in found),
+        rows=cells,
         left=frozenset({*range(len(varying)), len(columns) - 1}),
+        spare=_spare(cells, len(names), len(held)),
     )
+
+
+def _spare(rows: tuple[tuple[str, ...], ...], named: int, held: int) -> tuple[int, ...]:
+    """Figures that a narrow line can do without: those that are the same everywhere, then what of the cache fits."""
+    same = alike(rows, range(named, len(rows[0]) - 1))
+    return tuple(dict.fromkeys((*same, *range(named, named + held), named + held)))
 
 
 def _shown(row: dict[str, Any], name: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Page, Plot, Series, Table, Target, Text, assumed
+from kvcalc.render.page import Block, Page, Plot, Series, Table, Target, Text, alike, assumed
 from kvcalc.render.verdict import FIT_WORDS, is_good, verdict_words
 from kvcalc.results.curve import CurvePoint, CurveReport, UnderTarget
 from kvcalc.results.data import data_of
@@ -115,20 +115,23 @@ def pictures(report: CurveReport) -> tuple[Plot, ...]:
 
 def _table(points: tuple[CurvePoint, ...]) -> Table:
     """What is the same in every row is no column."""
-    columns = {
+    named = {
         "GPU": [p.gpu for p in points],
         "tp": [str(p.tp) for p in points],
         "context": [format_count(p.context) for p in points],
     }
-    varying = {name: cells for name, cells in columns.items() if len(set(cells)) > 1}
+    varying = {name: cells for name, cells in named.items() if len(set(cells)) > 1}
     served = any(p.serving for p in points)
     estimated = any(p.estimate_s for p in points)
     times = ("TTFT", "TPOT") if served else ("bound", "estimate") if estimated else ("bound",)
     size = "clients" if served else "batch"
+    columns = (*varying, size, *times, "tokens/s", "per user", "$/M", "fits")
+    rows = tuple((*first, *_row(p, estimated)) for *first, p in zip(*varying.values(), points, strict=True))
     return Table(
-        columns=(*varying, size, *times, "tokens/s", "per user", "$/M", "fits"),
+        columns=columns,
         left=frozenset({0} if "GPU" in varying else ()),
-        rows=tuple((*first, *_row(p, estimated)) for *first, p in zip(*varying.values(), points, strict=True)),
+        rows=rows,
+        spare=(*alike(rows, range(len(varying), len(columns))), columns.index("per user")),
     )
 
 

@@ -121,6 +121,7 @@ def machines_page(report: MachinesReport) -> Page:
                     title=f"{seller}, USD per hour",
                     columns=("name", "GPUs", "on demand", "spot", "reserved", "dated"),
                     rows=tuple(_priced(row) for row in rows),
+                    spare=(5, 4),
                 )
                 for seller, rows in sellers.items()
             ),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvcalc.render.command import started_by
-from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.render.page import Block, Facts, Page, Table, Text, alike, assumed
 from kvcalc.render.pages.serving import spread_of
 from kvcalc.results.data import data_of
 from kvcalc.results.plan import Candidate, PlanReport, PlanResult
@@ -35,10 +35,12 @@ def _title(result: PlanResult) -> str:
 
 
 def _table(result: PlanResult) -> Table:
+    rows = tuple(_row(one) for one in result.candidates)
     return Table(
         columns=("", "GPUs", "deployment", "weights\n/ cache", "$/hour", "TTFT", "TPOT", "room"),
-        rows=tuple(_row(one) for one in result.candidates),
+        rows=rows,
         left=frozenset({0, 1, 2, 3, 7}),
+        spare=(*alike(rows, range(3, 7)), 5),
     )
 
 

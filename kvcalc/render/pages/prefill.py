@@ -17,15 +17,14 @@ SHOWN_TERMS = 6
 def page(report: PrefillReport) -> Page:
     """The first token, what its prompt does to others, chunks, transfers, preemption."""
     result = report.result
-    blocks: list[Block] = [_first_token(result), _beside(result), _chunks(result.chunks), _choices(result)]
+    blocks: list[Block] = [] if result.serving is None else [serving_facts(result.serving, 1)]
+    blocks += [_first_token(result), _beside(result), _chunks(result.chunks), _choices(result)]
     if result.prefix is not None:
         blocks.append(_prefix(result))
     blocks.append(_transfers(result))
     if result.disaggregation is not None:
         blocks.append(_pools(result.disaggregation))
     blocks.append(_preemption(result))
-    if result.serving is not None:
-        blocks.append(serving_facts(result.serving, 1))
     prompt = format_count(result.prompt_tokens)
     where = f"{result.gpus} × {result.gpu}, {engine_name(result.engine)}"
     return Page(
@@ -34,6 +33,7 @@ def page(report: PrefillReport) -> Page:
         good=is_good(result.fit),
         blocks=tuple(blocks),
         notes=assumed(report),
+        more=_by_block_size(result),
     )
 
 
@@ -165,10 +165,16 @@ def _preemption(result: PrefillResult) -> Facts:
         ("swap", swap, "no link to the host is known" if one.link is None else moved),
         ("recompute", format_seconds(one.recompute_s), f"{one.cheaper} is faster"),
     ]
-    for row in one.by_block_size:
-        copies = f"{format_count(row.copies)} copies"
-        rows.append((f"  blocks of {format_count(row.block_size)}", format_seconds(row.swap_s), copies))
     return Facts(title=f"Preempted: {format_count(one.tokens)} tokens restored", rows=tuple(rows))
+
+
+def _by_block_size(result: PrefillResult) -> tuple[Block, ...]:
+    """Swapping by the size of the cache's blocks: what --explain shows beside."""
+    rows = result.preemption.by_block_size
+    if not rows:
+        return ()
+    cells = tuple((format_count(row.block_size), format_seconds(row.swap_s), format_count(row.copies)) for row in rows)
+    return (Table(title="Swap, by the size of a block", columns=("tokens", "swap", "copies"), rows=cells),)
 
 
 def rows(report: PrefillReport) -> list[dict[str, Any]]:

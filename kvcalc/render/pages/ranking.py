@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, assumed
-from kvcalc.render.pages.size import figures
+from kvcalc.render.pages.size import figures, working
 from kvcalc.results.base import engine_name
 from kvcalc.results.data import data_of
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
@@ -23,6 +23,7 @@ def page(report: RankingReport) -> Page:
         good=fitting > 0,
         blocks=(*_ranking(result), *figures(result, report.inputs)),
         notes=assumed(report),
+        more=working(result),
     )
 
 
@@ -32,16 +33,19 @@ def _ranking(result: RankingResult) -> Iterator[Block]:
     fitting = [row for row in ranking if row.fit != "does_not_fit"]
     served = any(row.ttft_s is not None for row in fitting)
     times = ("TTFT", "TPOT") if served else ("step",)
+    priced = [row for row in fitting if row.usd_per_million_output_tokens is not None] or fitting
     if fitting:
         yield Table(
-            title="The cheapest first, then those without a list price",
+            title="The cheapest first" if priced[0].usd_per_million_output_tokens is not None else "The fastest first",
             columns=("GPU", "memory", f"sequences\nof {format_count(result.context)}", *times, "tokens/s", "$ per M"),
-            rows=tuple(_ranked(row, served) for row in fitting),
+            rows=tuple(_ranked(row, served) for row in priced),
         )
     small = [row.gpu for row in ranking if row.fits is False and row.max_batch is not None]
     unknown = [row.gpu for row in ranking if row.fits is False and row.max_batch is None]
     maybe = [row.gpu for row in ranking if row.fits is None]
-    lines = [f"Too small: {', '.join(small)}."] if small else []
+    unpriced = [row.gpu for row in fitting if row not in priced]
+    lines = [f"Fit too, and have no list price, the fastest first: {', '.join(unpriced)}."] if unpriced else []
+    lines += [f"Too small: {', '.join(small)}."] if small else []
     lines += [f"May fit: {', '.join(maybe)}."] if maybe else []
     lines += [f"Not predicted, for memory is shared with the host: {', '.join(unknown)}."] if unknown else []
     if result.not_ranked:

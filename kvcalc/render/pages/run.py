@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Table, Text, assumed
+from kvcalc.render.page import Block, Facts, Page, Table, Text, all_assumed
 from kvcalc.results.data import data_of
 from kvcalc.results.run import RunPoint, RunReport, RunResult
 from kvcalc.units import format_bytes, format_count, format_decimal_bytes, format_seconds, format_si
@@ -15,7 +15,7 @@ def page(report: RunReport) -> Page:
         title=f"{result.model}{some}, {result.dtype}, on {result.device}",
         verdict=_verdict(result),
         blocks=(_steps(result), _terms(result), *_whole(result), _facts(result), *_generated(result)),
-        notes=assumed(report),
+        notes=all_assumed(report),
     )
 
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Text, assumed
+from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Text, alike, assumed
 from kvcalc.results.base import Range, engine_name
+from kvcalc.results.compare import SHORT
 from kvcalc.results.simulate import (
     Percentiles,
     SimulateReport,
@@ -222,10 +223,13 @@ def sweep_page(report: SweepReport) -> Page:
     points = report.result.points
     first = points[0].result
     names = tuple(points[0].values)
-    columns = (*names, "verdict", "TTFT\np50", "p99", "TPOT\np50", "p99", "tokens/s", "goodput/s")
+    shown = tuple(SHORT.get(name, name).replace("-", "-\n") for name in names)
+    columns = (*shown, "verdict", "TTFT\np50", "p99", "TPOT\np50", "p99", "tokens/s", "goodput/s")
+    rows = tuple(_sweep_row(point) for point in points)
+    spare = (*alike(rows, range(len(names), len(columns))), len(names) + 3)
     return Page(
         title=f"{format_count(first.requests)} requests to {first.model}, {len(points)} ways",
-        blocks=(Table(columns=columns, rows=tuple(_sweep_row(point) for point in points)), *_goodput_plot(points)),
+        blocks=(Table(columns=columns, rows=rows, spare=spare), *_goodput_plot(points)),
         notes=assumed(report),
     )
 

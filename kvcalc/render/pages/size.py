@@ -15,7 +15,7 @@ from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_sec
 
 
 def page(report: SizeReport) -> Page:
-    """Memory, what fits, one step, what would change it."""
+    """The verdict, how fast and for how much, what fits, the memory, what would change it."""
     result = report.result
     return Page(
         title=f"{result.model} on {result.gpus} × {result.gpu}, {engine_name(result.engine, result.engine_version)}",
@@ -23,26 +23,39 @@ def page(report: SizeReport) -> Page:
         good=is_good(result.fit) if result.kv_pool_bytes_per_gpu is not None else None,
         blocks=figures(result, report.inputs),
         notes=assumed(report),
+        more=working(result),
     )
 
 
 def figures(result: SizeResult, inputs: Mapping[str, Any]) -> tuple[Block, ...]:
     """The blocks of one GPU's answer."""
-    blocks: list[Block] = [_memory(result, inputs["kv_memory_bytes"] is not None)]
+    blocks: list[Block] = []
+    replicas = int(inputs["data_parallel_size"])
+    if result.serving is not None:
+        blocks.append(serving_facts(result.serving, replicas))
+    if result.bound is not None:
+        blocks.append(_step(result, replicas))
     if result.fits or result.kv_cache_size_tokens:
         blocks.append(_sequences(result))
-    if result.bound is not None:
-        blocks.append(_step(result, int(inputs["data_parallel_size"])))
-    if result.serving is not None:
-        blocks.append(serving_facts(result.serving, int(inputs["data_parallel_size"])))
-    if result.paging is not None and result.paging.paged_batch > result.paging.contiguous_batch:
-        blocks.append(paging_facts(result.paging))
+    blocks.append(_memory(result, inputs["kv_memory_bytes"] is not None))
     if result.advice:
         blocks.append(
             Text(title="What would change it", lines=tuple(f"{one.change}: {one.effect}" for one in result.advice))
         )
     if result.command is not None and result.fit != "does_not_fit":
         blocks.append(started_by(result.command))
+    return tuple(blocks)
+
+
+def working(result: SizeResult) -> tuple[Block, ...]:
+    """What --explain shows beside: the pool without an engine's rounding, and what paging costs and gives."""
+    blocks: list[Block] = []
+    if result.ideal is not None:
+        tokens = result.ideal.kv_cache_size_tokens
+        held = "no limit" if tokens is None else format_count(tokens)
+        blocks.append(Facts(title="The same pool without blocks", rows=(("tokens", held, result.ideal.difference),)))
+    if result.paging is not None and result.paging.paged_batch > result.paging.contiguous_batch:
+        blocks.append(paging_facts(result.paging))
     return tuple(blocks)
 
 
@@ -86,10 +99,6 @@ def _sequences(result: SizeResult) -> Block:
     for row in result.by_context:
         held = "no limit" if row.max_batch is None else format_count(row.max_batch)
         rows.append((f"at {format_count(row.context)}", held, "sequence" if row.max_batch == 1 else "sequences"))
-    if result.ideal is not None:
-        ideal = result.ideal
-        tokens = "no limit" if ideal.kv_cache_size_tokens is None else format_count(ideal.kv_cache_size_tokens)
-        rows.append(("ideal tokens", tokens, ideal.difference))
     return Facts(title="Cache that fits", rows=tuple(rows))
 
 

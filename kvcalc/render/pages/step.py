@@ -19,13 +19,13 @@ def page(report: StepReport) -> Page:
         verdict=verdict_words(result.fit, result.reason),
         good=is_good(result.fit),
         blocks=(
+            *([serving_facts(result.serving, 1)] if result.serving else []),
             _whole(result),
             *_operators(result),
-            *([serving_facts(result.serving, 1)] if result.serving else []),
             _thresholds(result),
-            *([paging_facts(result.paging)] if result.paging else []),
         ),
         notes=assumed(report),
+        more=(paging_facts(result.paging),) if result.paging else (),
     )
 
 
