@@ -16,7 +16,7 @@ from kvcalc.cli.app import run
 from kvcalc.errors import EXIT_INTERRUPTED, EXIT_LIMIT, EXIT_OK, EXIT_USAGE, KvcalcError
 
 LONGEST_S = 10
-USUAL = 30  # trials of a reader in the suite
+USUAL = 20  # trials of a reader in the suite
 # From a seeded generator and a place for files: make an input, ask, and say how it ended.
 Trial = Callable[[Random, Path], str]
 
