@@ -1,9 +1,10 @@
 """Whether published serving commands are read as they are meant.
 
-    python benchmarks/accuracy_serve.py --commands FILE [--json]
+    python benchmarks/accuracy_serve.py --commands FILE [--flags FILE] [--json]
 
 FILE has cases {`id`, `command`, `expect`, `files`}. Each command is given to `kvcalc size --serve` with a model of
 kvcalc's own beside it, one with experts or without, and `inputs` is compared with what the case expects.
+The FILE of flags has each flag of the engines with the class of what it changes: is it used, listed or warned of?
 """
 
 import argparse
@@ -17,6 +18,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from kvcalc.catalog.serve.table import index
 from kvcalc.cli.app import run
 
 Case = dict[str, Any]
@@ -81,9 +83,33 @@ def checks(case: Case, gpu: str) -> Iterator[dict[str, Any]]:
             yield {"name": name, "have": have, "want": want, "passed": have == want}
 
 
+# What becomes of a flag, by the class of what it changes. Some that change nothing in newer versions did in older ones.
+TREATED = {
+    "sizes": {"used", "not modelled"},
+    "times": {"used", "not modelled"},
+    "traffic": {"used", "not modelled"},
+    "neither": {"ignored"},
+}
+NO_OPTION = "not an option"  # published in commands, though no version has it
+
+
+def flag_rows(flags: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Each spelling, what it is taken for, and whether that suits its class."""
+    for flag in flags:
+        lines = ("llamacpp", "llamabench") if flag["engine"] == "llamacpp" else (flag["engine"],)
+        for name in (*flag["names"], *flag.get("short", ())):
+            if name.startswith("<"):
+                continue  # the model's place
+            found = next((index(line)[name] for line in lines if name in index(line)), None)
+            use = found.use if found else None
+            suits = use is None if flag["status"] == NO_OPTION else use in TREATED[flag["class"]]
+            yield {"engine": flag["engine"], "flag": name, "class": flag["class"], "use": use, "suits": suits}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commands", type=Path, required=True, nargs="+")
+    parser.add_argument("--flags", type=Path)
     parser.add_argument("--gpu", default="h200-sxm")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
@@ -91,6 +117,10 @@ def main() -> int:
     rows = [{"id": case["id"], "checks": list(checks(case, asked.gpu))} for case in cases]
     right = [row for row in rows if all(one["passed"] for one in row["checks"])]
     summary = {"commands": len(rows), "as_meant": len(right), "checks": sum(len(row["checks"]) for row in rows)}
+    listed = json.loads(asked.flags.read_text(encoding="utf-8"))["flags"] if asked.flags else []
+    flags = list(flag_rows(listed))
+    if asked.flags:
+        summary |= {"flags": len(listed), "spellings": len(flags), "as_classed": sum(row["suits"] for row in flags)}
     if asked.json:
         print(json.dumps({"cases": rows, "summary": summary}, indent=1))
         return 0
@@ -99,6 +129,11 @@ def main() -> int:
             if not one["passed"]:
                 print(f"{row['id']}: {one['name']} {one['have']!r}, meant {one['want']!r}")
     print(f"{summary['as_meant']} of {summary['commands']} commands as meant, {summary['checks']} settings compared")
+    for row in flags:
+        if not row["suits"]:
+            print(f"{row['engine']} {row['flag']}: {row['class']}, taken as {row['use']}")
+    if asked.flags:
+        print(f"{summary['as_classed']} of {len(flags)} spellings of {len(listed)} flags as classed")
     return 0
 
 

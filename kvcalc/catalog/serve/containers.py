@@ -1,5 +1,6 @@
 """Compose files, Kubernetes manifests and bare argument lists → command lines."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 from kvcalc.catalog.serve.shell import assignment, split
 from kvcalc.errors import KvcalcError
 
-_YAML = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:-\s|---|\[\s*[\"'\w-]|[\w.-]+:(?:\s|$))")
+_YAML = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:\{\s*\"|-\s|---|(?!\[\w+\]\s*\n)\[\s*[\"'\w-]|[\w.-]+:(?:\s|$))")
 _LONGEST = 200_000
 
 
@@ -45,6 +46,34 @@ def containers(text: str) -> list[Container]:
             f"--serve: not a command, and not YAML either: {first}", hint="quote it as one word"
         ) from None
     return [found for document in documents for found in _within(document)]
+
+
+_INSTRUCTION = re.compile(r"^\s*(FROM|ENV|ENTRYPOINT|CMD)\s+(.+)$", re.MULTILINE)
+
+
+def dockerfile_as_yaml(text: str) -> str | None:
+    """What a Dockerfile runs, as a container of a compose file; None where it is no Dockerfile.
+
+    >>> dockerfile_as_yaml('FROM vllm/vllm-openai:v0.11.0\\nCMD ["--model", "m"]')
+    '{"image": "vllm/vllm-openai:v0.11.0", "command": ["--model", "m"]}'
+    """
+    found = dict(_INSTRUCTION.findall(text.replace("\\\n", " ")))
+    if not found.keys() & {"ENTRYPOINT", "CMD"}:
+        return None
+    image = found.get("FROM", "").split()
+    parts = {"entrypoint": found.get("ENTRYPOINT"), "command": found.get("CMD")}
+    made: dict[str, Any] = {"image": image[0]} if image else {}
+    for name, words in parts.items():
+        if words is not None:
+            made[name] = _json_list(words)
+    return json.dumps(made)
+
+
+def _json_list(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _within(value: Any) -> Iterator[Container]:

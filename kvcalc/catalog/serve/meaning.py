@@ -4,6 +4,7 @@ Each function takes settings by the tables' names and gives fields of a Deployme
 flags take them), and what else `inputs` shows.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ class Meaning(NamedTuple):
     fields: dict[str, Value]
     speculation: dict[str, Any] | None = None
     unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def vllm(settings: Settings) -> Meaning:
@@ -87,6 +89,13 @@ def llamacpp(settings: Settings) -> Meaning:
     repository, file = left.pop("repository", None), left.pop("repository_file", None)
     if repository and "model" not in left:
         left["model"] = f"{repository}/{file}" if file else str(repository)
+    if left.get("ctx_size") == "0":
+        del left["ctx_size"]  # the model's own, as where nothing is said
+    fields |= _split(left)
+    uneven = len({share for share in _shares(left) if share.strip("0.")}) > 1
+    notes = ("--serve: the cards are taken to hold equal shares: -ts is not modelled",) if uneven else ()
+    for name in CARDS:
+        left.pop(name, None)
     if not str(left.get("n_gpu_layers", "0")).isdigit():
         del left["n_gpu_layers"]  # all, auto or -1: as many as there are
     if left.pop("cpu_moe", None):
@@ -102,7 +111,26 @@ def llamacpp(settings: Settings) -> Meaning:
     drafts = spec.get("num_speculative_tokens", "3" if spec.get("model") else "0")
     shown = {"method": "draft", "model": None, **spec, "num_speculative_tokens": _whole(drafts)}
     fields |= _drafts(shown) if spec.get("model") else {}
-    return Meaning(fields | left, shown if spec.get("model") else None)
+    return Meaning(fields | left, shown if spec.get("model") else None, notes=notes)
+
+
+CARDS = ("tensor_split", "split_mode", "device", "visible")
+
+
+def _shares(settings: Settings) -> list[str]:
+    return [share for share in re.split("[,/]", str(settings.get("tensor_split", "")).strip()) if share]
+
+
+def _split(settings: Settings) -> dict[str, Value]:
+    """llama.cpp's cards: layers are shared out, or rows and tensors of each layer; `none` leaves all to one."""
+    used = [share for share in _shares(settings) if share.strip("0.")]
+    devices = [name for name in re.split("[,/]", str(settings.get("device", ""))) if name and name != "none"]
+    visible = [name for name in str(settings.get("visible", "")).split(",") if name]
+    count = len(used) or len(devices) or len(visible)
+    mode = settings.get("split_mode", "layer")
+    if count < 2 or mode == "none":
+        return {}
+    return {"tensor_parallel_size" if mode in ("row", "tensor") else "pipeline_parallel_size": str(count)}
 
 
 MEANINGS: dict[str, Callable[[Settings], Meaning]] = {
@@ -137,7 +165,9 @@ def _lora(settings: dict[str, Value], default: str) -> tuple[dict[str, Value], t
 def _nodes(settings: dict[str, Value]) -> dict[str, Value]:
     """GPUs of a node, from the number of nodes."""
     nodes = _whole(settings.pop("nodes", "1"))
-    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    sizes = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"]
+    if settings.get("enable_dp_attention"):
+        sizes.remove("data_parallel_size")  # replicas of attention are inside the tensor-parallel GPUs
     gpus = 1
     for name in sizes:
         value = settings.get(name, "1")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kvcalc.catalog.serve.containers import containers, is_list
+from kvcalc.catalog.serve.containers import containers, dockerfile_as_yaml, is_list
 from kvcalc.catalog.serve.shell import assignment, split
 from kvcalc.catalog.serve.table import COMMAND_LINES, command_line, index
 from kvcalc.catalog.serve.variables import put_in
@@ -16,7 +16,9 @@ _DOCKER_SWITCHES = {
     *("--rm", "--init", "--privileged", "--read-only", "-P", "--publish-all", "--no-healthcheck", "--sig-proxy"),
     *("--oom-kill-disable", "--disable-content-trust"),
 }
-_TAG = re.compile(r":v?(\d+\.\d+(?:\.\d+)?[\w.+-]*)$")
+_TAG = re.compile(r"(?::v?|_vllm_v?)(\d+\.\d+(?:\.\d+)?(?:[.-]?(?:rc|post|dev)\d+)?)(?![\d.])")
+_YEARS = 20  # NVIDIA's own images are numbered by year and month
+_IMAGE = re.compile(r"--(?:container-)?image=?")  # srun, kubectl run
 _BUILD = re.compile(r":[a-z]+-(?:[a-z]+-)?b(\d{3,6})$")  # llama.cpp: server-cuda-b5000
 
 
@@ -42,11 +44,13 @@ def find_call(text: str, engine: str | None = None) -> Call:
     """
     if not text.strip():
         raise KvcalcError("--serve: no command", hint="quote the whole command: --serve 'vllm serve MODEL -tp 2'")
+    text = _unwrapped(text)
     calls = list(_calls(text))
     if calls:
         return calls[0]._replace(others=len(calls) - 1)
     bare = _bare(text)
-    line = engine if engine in COMMAND_LINES else _likeliest(bare.words, bare.environment)
+    alone = not bare.words or bare.words[0].startswith("-") or "/" in bare.words[0]
+    line = engine if engine in COMMAND_LINES else _likeliest(bare.words, bare.environment) if alone else None
     if line is None:
         known = "vllm serve, sglang.launch_server, trtllm-serve, llama-server, llama-cli or llama-bench"
         raise KvcalcError(
@@ -54,6 +58,14 @@ def find_call(text: str, engine: str | None = None) -> Call:
             hint=f"paste the command from the program on: {known}; or name the engine with --engine",
         )
     return bare._replace(line=line)
+
+
+def _unwrapped(text: str) -> str:
+    """A command that was quoted once more, and what a Dockerfile runs as one list."""
+    stripped = text.strip()
+    if stripped[0] in "'\"" and stripped.endswith(stripped[0]) and stripped.count(stripped[0]) == 2:
+        return stripped[1:-1]
+    return dockerfile_as_yaml(text) or text
 
 
 def _calls(text: str) -> Iterator[Call]:
@@ -74,18 +86,23 @@ def _in_words(words: Sequence[str], variables: dict[str, str], image: str | None
                 if _starts(words[i:], program):
                     _collect(words[:i], variables)
                     given = tuple(put_in(one, variables) for one in words[i + len(program) :])
-                    image = image or _docker(words[:i])[0]
+                    image = image or _docker(words[:i])[0] or _named_image(words[:i])
                     version = _version(image)
                     yield Call(line, " ".join(program), given, dict(variables), version)
                     return
         if i and " " in word and words[i - 1].endswith("c") and words[i - 1].startswith("-"):  # sh -c '…'
             _collect(words[:i], variables)
-            found = [call for inner in split(word) for call in _in_words(inner, variables, image)]
+            outer = image or _named_image(words[:i])
+            found = [call for inner in split(word) for call in _in_words(inner, variables, outer)]
             yield from found
             if found:
                 return
     _collect(words, variables)
-    image, behind = (image, list(words)) if image else _docker(words)
+    named = _named_image(words)
+    if named and "--" in words:  # kubectl run NAME --image=IMAGE -- ARGUMENTS
+        image, behind = named, list(words[list(words).index("--") + 1 :])
+    else:
+        image, behind = (image, list(words)) if image else _docker(words)
     of_image = _of_image(image)
     if of_image:
         yield Call(of_image, "", tuple(put_in(one, variables) for one in behind), dict(variables), _version(image))
@@ -116,6 +133,14 @@ def _docker(words: Sequence[str]) -> tuple[str | None, list[str]]:
     return (words[at], list(words[at + 1 :])) if at < len(words) else (None, [])
 
 
+def _named_image(words: Sequence[str]) -> str | None:
+    """The image that a flag names."""
+    for i, word in enumerate(words):
+        if match := _IMAGE.match(word):
+            return word[match.end() :] or next(iter(words[i + 1 :]), None)
+    return None
+
+
 def _of_image(image: str | None) -> str | None:
     name = (image or "").lower()
     lines = (command_line(line) for line in COMMAND_LINES)
@@ -125,7 +150,9 @@ def _of_image(image: str | None) -> str | None:
 def _version(image: str | None) -> str | None:
     """The version that an image's tag names."""
     match = _TAG.search(image or "") or _BUILD.search(image or "")
-    return match[1] if match else None
+    if match is None or ("." in match[1] and int(match[1].partition(".")[0]) >= _YEARS):
+        return None
+    return match[1]
 
 
 def _bare(text: str) -> Call:

@@ -1,5 +1,6 @@
 """A pasted command → flags: which it sets, which change nothing, which are not modelled, which do not exist."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from kvcalc.errors import KvcalcError
 
 _MODEL = ("model", "revision", "repository", "repository_file")
 _LARGEST_FILE = 1_000_000
+_MORE = re.compile(r"\$(?:[@*]|\{[@*]\}|\{?[A-Za-z_]\w*(?:\[[@*]\])?\}?)")  # "$@", $EXTRA_ARGS, ${ARGS[@]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +91,10 @@ def _words(sorting: _Sorting, call: Call) -> list[str]:
     positional = sorting.line.about.get("positional")
     for given in flags_in(call.words, sorting.line):
         if isinstance(given, Positional):
-            if positional and "model" not in sorting.settings:
+            if positional and "model" not in sorting.settings and given.word not in ("$@", "$*"):
                 _set(sorting, "model", given.word, "MODEL", unresolved(given.word))
+            elif _MORE.fullmatch(given.word):
+                sorting.notes.append(f"--serve: {given.word} may hold more flags, which are not in the text")
             else:
                 sorting.unknown.append((given.word, None))
         elif given.flag is None:
@@ -203,6 +207,8 @@ def _key(sorting: _Sorting, name: str, value: Value, typed: str) -> None:
 def _result(sorting: _Sorting, call: Call, beside: Note) -> Served:
     models = tuple(sorting.many.get("model", ()))
     _one_test(sorting)
+    if call.program == "llama-cli":  # one sequence, no slots
+        sorting.settings.setdefault("parallel", "1")
     meaning = MEANINGS[sorting.line.engine](sorting.settings)
     fields = dict(meaning.fields)
     revision = fields.pop("revision", None)
@@ -225,7 +231,7 @@ def _result(sorting: _Sorting, call: Call, beside: Note) -> Served:
         unknown=tuple(dict.fromkeys(sorting.unknown)),
         gone=_once(sorting.gone),
         unread_files=_once(sorting.unread_files),
-        notes=tuple(sorting.notes),
+        notes=(*sorting.notes, *meaning.notes),
     )
 
 
@@ -260,6 +266,8 @@ def _origins(typed: Mapping[str, str], fields: Iterable[str]) -> dict[str, str]:
         "max_loras": ("enable_lora",),
         "enforce_eager": ("optimization_level", "compilation.cudagraph_mode", "graphs"),
         "num_redundant_experts": ("eplb.num_redundant_experts",),
+        "pipeline_parallel_size": ("tensor_split", "device", "visible"),
+        "tensor_parallel_size": ("tensor_split", "device", "visible"),
         "ctx_size": ("bench.generated", "bench.prompt", "bench.depth"),
     }
     found = {}

@@ -7,6 +7,9 @@ _ESCAPED = set(" \t'\"\\$`#&;|()<>{}[]*?!~,=")
 _LINE_ENDS = ("\\\r\n", "\\\n", "^\r\n", "^\n", "`\r\n", "`\n")
 _OPERATORS = ("&&", "||", ";;", ";", "|", "&", "\n")
 _PROMPTS = ("$", "%", ">", "❯", "PS>")
+# What word processors and web pages make of `--` and of quotes.
+_DASHES = "–—‒―"
+_CLOSING = {"'": "'", '"': '"', "“": "”", "„": "”", "‘": "’"}
 
 
 class _Word(NamedTuple):
@@ -60,12 +63,14 @@ def split(text: str) -> list[list[str]]:
 
 def _step(reader: _Reader, letter: str) -> None:
     text, at = reader.text, reader.at
-    if letter in "'\"":
+    if letter in _CLOSING:
         _quoted(reader, letter)
     elif letter == "\\":
         following = text[at + 1 : at + 2]
         reader.add(following if following in _ESCAPED else letter + following)
         reader.at += 2
+    elif letter == "`" or text.startswith("$(", at):
+        reader.add(_substituted(reader))
     elif letter == "\n" and text[at:].lstrip().startswith("-"):
         reader.end_word()
         reader.at += 1
@@ -82,16 +87,31 @@ def _step(reader: _Reader, letter: str) -> None:
         reader.end_word()
         reader.at += 1
     else:
-        reader.add(letter)
+        typeset = letter in _DASHES and reader.word is None and text[at + 1 : at + 2].isalpha()
+        reader.add("--" if typeset else letter)
         reader.at += 1
+
+
+def _substituted(reader: _Reader) -> str:
+    """A command whose output stands here, as it is written; Kubernetes' `$(NAME)` looks the same."""
+    text, start = reader.text, reader.at
+    at, depth = start + (1 if text[start] == "`" else 2), 1
+    while at < len(text) and depth:
+        if text[start] == "`":
+            depth -= text[at] == "`"
+        else:
+            depth += (text[at] == "(") - (text[at] == ")")
+        at += 1
+    reader.at = at
+    return text[start:at]
 
 
 def _quoted(reader: _Reader, quote: str) -> None:
     """To the closing quote; one that never comes leaves the rest as it is."""
-    text, at = reader.text, reader.at + 1
+    text, at, closing = reader.text, reader.at + 1, _CLOSING[quote]
     reader.add("")
     reader.quoted = True
-    while at < len(text) and text[at] != quote:
+    while at < len(text) and text[at] != closing:
         if quote == '"' and text[at] == "\\" and text[at + 1 : at + 2] in ('"', "\\", "$", "`"):
             at += 1
         reader.add(text[at])

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z_]\w*)(?::?[-=](?P<default>[^{}]*))?\}|\$\(?(?P<plain>[A-Za-z_]\w*)\)?")
 
+_OUTPUT = re.compile(r"`[^`]*`|\$\((?![A-Za-z_]\w*\)).*\)")
+
 
 def put_in(word: str, values: Mapping[str, str]) -> str:
     """The word with the variables that have a value, or a default of their own, replaced.
@@ -24,11 +26,13 @@ def put_in(word: str, values: Mapping[str, str]) -> str:
 
 
 def unresolved(word: str) -> list[str]:
-    """The variables that are left, and the placeholders: `$TP`, `<your-model>`.
+    """The variables that are left, the placeholders and the outputs of commands: `$TP`, `<your-model>`, `$(nproc)`.
 
     >>> unresolved("/models/$NAME/${SIZE}"), unresolved("<tp>"), unresolved("8192")
     (['$NAME', '$SIZE'], ['<tp>'], [])
     """
     if re.fullmatch(r"<[^<>]{1,60}>", word):
         return [word]
+    if _OUTPUT.search(word):
+        return [match[0] for match in _OUTPUT.finditer(word)]
     return [f"${match['braced'] or match['plain']}" for match in _VARIABLE.finditer(word)]

@@ -109,6 +109,7 @@ def llamacpp(given: Mapping[str, Any]) -> Iterator[Said]:
     )
     if "quantization" in given:
         yield Said(("quantization",), ({},))  # the file's own
+    yield from _cards(given)
     if "kv_cache_dtype" in given:
         keys, _, values = str(given["kv_cache_dtype"]).partition(",")
         yield Said(("kv_cache_dtype",), ({"cache_type_k": keys, "cache_type_v": values or keys},))
@@ -116,6 +117,16 @@ def llamacpp(given: Mapping[str, Any]) -> Iterator[Said]:
         count = str(given.get("num_speculative_tokens", 3))
         spec = {"speculation.model": str(given["draft"]), "speculation.num_speculative_tokens": count}
         yield Said(_drafted(spec), (spec,))
+
+
+def _cards(given: Mapping[str, Any]) -> Iterator[Said]:
+    """llama.cpp either shares out layers or splits each."""
+    stages, ranks = _ranks(given, "pipeline_parallel_size"), _ranks(given, "tensor_parallel_size")
+    if stages > 1 and ranks == 1:
+        yield Said(("pipeline_parallel_size",), ({"tensor_split": ",".join("1" * stages)},))
+    if ranks > 1 and stages == 1:
+        split: dict[str, str | bool] = {"split_mode": "row", "tensor_split": ",".join("1" * ranks)}
+        yield Said(("tensor_parallel_size",), (split,))
 
 
 WORDINGS: dict[str, Callable[[Mapping[str, Any]], Iterator[Said]]] = {

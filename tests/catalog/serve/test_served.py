@@ -27,6 +27,14 @@ AROUND = {
         "docker run --rm -it --gpus all --shm-size 16g -v /cache:/root/.cache -e HF_TOKEN=x -p 8000:8000 "
         "vllm/vllm-openai:latest --model Qwen/Qwen3-8B -tp 4 --port 8000"
     ),
+    "quoted once more": '"vllm serve Qwen/Qwen3-8B -tp 4 --port 8000"',
+    "typeset dashes": "vllm serve Qwen/Qwen3-8B –tensor-parallel-size 4 —port 8000",
+    "a unit of systemd": "[Service]\nExecStart=/usr/bin/vllm serve Qwen/Qwen3-8B -tp 4 --port 8000\n",
+    "kubectl": "kubectl run llm --image=vllm/vllm-openai:latest -- --model Qwen/Qwen3-8B -tp 4 --port 8000",
+    "a Dockerfile": "FROM vllm/vllm-openai:latest\nENV A=1\n"
+    'ENTRYPOINT ["vllm", "serve", "Qwen/Qwen3-8B"]\nCMD ["-tp", "4", "--port", "8000"]',
+    "more arguments": 'exec vllm serve Qwen/Qwen3-8B -tp 4 --port 8000 "$@"',
+    "an output in a flag that changes nothing": "vllm serve Qwen/Qwen3-8B -tp 4 --port $(cat port | head -1)",
     "arguments alone": "--model Qwen/Qwen3-8B --tensor-parallel-size 4 --port 8000 --max-logprobs 5",
     "a JSON list": '["--model", "Qwen/Qwen3-8B", "--tensor-parallel-size", "4", "--port", "8000", "--max-logprobs=5"]',
     "compose": """
@@ -154,7 +162,53 @@ def test_bench_lists_are_tests() -> None:
     assert served.fields["ctx_size"] == "4608"
 
 
+def test_an_output_in_a_flag_that_counts_is_named() -> None:
+    for output in ("$(nvidia-smi -L | wc -l)", "`nvidia-smi -L | wc -l`"):
+        served = read_command(f"vllm serve m -tp {output} --port 80")
+        assert served.unresolved == {"tensor_parallel_size": ("-tp", (output,))}
+        assert served.ignored == ("--port",)
+
+
+CARDS = [
+    ("CUDA_VISIBLE_DEVICES=0,1 llama-server -m m.gguf", {"pipeline_parallel_size": "2"}),
+    ("llama-server -m m.gguf -ts 1,1,1 -sm row", {"tensor_parallel_size": "3"}),
+    ("llama-server -m m.gguf -ts 1,0", {}),
+    ("llama-bench -m m.gguf -p 1 -n 0 -ts 1/1", {"pipeline_parallel_size": "2"}),
+    ("CUDA_VISIBLE_DEVICES=0,1 llama-server -m m.gguf -sm none", {}),
+]
+
+
+@pytest.mark.parametrize("text, fields", CARDS)
+def test_the_cards_of_llamacpp_are_counted(text: str, fields: dict[str, str]) -> None:
+    """common/arg.cpp: -sm layer (default) shares out layers, row and tensor split each, none takes one card."""
+    found = read_command(text).fields
+    assert {name: value for name, value in found.items() if "parallel_size" in name} == fields
+
+
+def test_unequal_shares_are_said() -> None:
+    assert "equal shares" in read_command("llama-server -m m.gguf -ts 3,1").notes[0]
+
+
+def test_a_context_of_nought_is_the_models_own() -> None:
+    assert read_command("llama-server -m m.gguf -c 0").fields == {}
+
+
+def test_replicas_of_attention_stand_inside_the_ranks_of_a_node() -> None:
+    line = "python -m sglang.launch_server --model-path m --tp 16 --nnodes 2 --enable-dp-attention --dp 4"
+    assert read_command(line).fields["gpus_per_node"] == "8"
+
+
+@pytest.mark.parametrize("text", ["helm install x --set a.b=3", "torchrun --nproc 8 a.py --model x"])
+def test_another_program_is_no_list_of_arguments(text: str) -> None:
+    with pytest.raises(KvcalcError):
+        read_command(text)
+
+
 def test_an_image_names_the_version() -> None:
+    assert read_command("docker run lmsysorg/sglang:v0.5.2-cu126 sglang serve --model m").version == "0.5.2"
+    assert read_command("docker run rocm/vllm:rocm7.0.0_vllm_0.11.2_20251210 vllm serve m").version == "0.11.2"
+    assert read_command("docker run nvcr.io/nvidia/vllm:25.09-py3 vllm serve m").version is None
+    assert read_command("srun --container-image=a/vllm:v0.9.1 bash -c 'exec vllm serve m'").version == "0.9.1"
     assert read_command("docker run vllm/vllm-openai:v0.19.1 --model m").version == "0.19.1"
     assert read_command("podman run ghcr.io/ggml-org/llama.cpp:server-cuda-b6000 -m m.gguf").version == "6000"
 
