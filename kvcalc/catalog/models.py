@@ -5,6 +5,7 @@ optional `@revision`. Cards win over the network, so the usual models need none.
 """
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,8 +66,8 @@ def _load(name: str, revision: str | None) -> ModelSpec:
         raise KvcalcError(f"not a model's name: {name[:60]!r}", hint="give a card, a Hub id, a folder or a file")
     if name.startswith("http") and (url := re.match(_HUB_URL, name)):
         name, revision = url["repo"], revision or (url["rev"] if url["rev"] != "main" else None)
-    if revision is None and (card := find_card(name)):
-        return load_card(card)
+    if revision is None and (model := _of_card(name)):
+        return model
     path = existing(name)
     if path is not None:
         return load_path(path)
@@ -80,6 +81,13 @@ def _load(name: str, revision: str | None) -> ModelSpec:
     except KvcalcError as error:
         hint = did_you_mean(match["repo"].rpartition("/")[2], card_names(), error.hint)
         raise KvcalcError(error.message, hint) from error
+
+
+@cache
+def _of_card(name: str) -> ModelSpec | None:
+    """The model of a shipped card, once a process; None: no card is named so."""
+    card = find_card(name)
+    return None if card is None else load_card(card)
 
 
 def existing(name: str) -> Path | None:
