@@ -1,8 +1,11 @@
 """`kvcalc plan`."""
 
+from contextlib import nullcontext
+
 from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, TARGETS, WORKLOAD, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
+from kvcalc.cli.progress import bar
 
 LENGTHS = tuple(
     flag for flag in (*WORKLOAD, *SERVED) if flag.field in ("input_len", "output_len", "prefix_hit", "equal_lengths")
@@ -13,18 +16,32 @@ LOAD = (
     Flag("request_rate", ("--request-rate",), "R", "Requests a second.", "Load"),
     Flag("requests_per_day", ("--requests-per-day",), "N", "Requests a day.", "Load"),
     Flag("peak_factor", ("--peak-factor",), "X", "The busiest hour over the mean of the day. Default 1.", "Load"),
+    Flag("trace", ("--trace",), "FILE", "Lengths and the busiest minute of a trace.", "Load"),
 )
 SLO = (
     Flag("ttft_s", ("--ttft",), "TIME", "Target for the time to first token: 2s.", "Targets"),
     *(flag._replace(panel="Targets") for flag in TARGETS),
     Flag("e2e_s", ("--e2e",), "TIME", "Target for the whole answer.", "Targets"),
+    Flag("percentile", ("--percentile",), "P", "Simulate: P % of the requests keep the targets.", "Targets"),
+    Flag("seed", ("--seed",), "N", "Of what is simulated. Default 0.", "Targets"),
     Flag("judge", ("--judge",), "END", "Of the estimate: value (default) or high, as budgets have it.", "Targets"),
 )
 LIMITS = (
     Flag("objective", ("--objective",), "NAME", "What is best: usd (default), gpus or tokens-per-gpu.", "Choice"),
     Flag("gpus_available", ("--gpus-available",), "GPU=N", "So many there are: h100-sxm=16.", "Choice", kind="texts"),
     Flag("max_usd_per_hour", ("--max-usd-per-hour",), "USD", "Of all replicas, at most.", "Choice"),
+    Flag("emit", ("--emit",), "FORM", "Of the first: vllm, sglang, trtllm, llamacpp, compose or k8s.", "Output"),
     Flag("top", ("--top",), "N", "Deployments shown, and the Pareto front. Default 10.", "Choice"),
+)
+BUSINESS = (
+    Flag(
+        "utilization",
+        ("--utilization",),
+        "SHARE",
+        "Mean load over the planned one.",
+        "Cost",
+    ),
+    Flag("api_price", ("--api-price",), "PRICES", "Break-even with an API: input=0.5,cached=0.05,output=1.5.", "Cost"),
 )
 VARIED = frozenset(
     ("gpu", "tensor_parallel_size", "pipeline_parallel_size", "quantization", "kv_cache_dtype", "max_num_seqs",
@@ -32,7 +49,7 @@ VARIED = frozenset(
 )  # fmt: skip
 
 
-@takes(GPU, LENGTHS, LOAD, SLO, LIMITS, SERVING, OUTPUT, repeated=VARIED,
+@takes(GPU, LENGTHS, LOAD, SLO, LIMITS, BUSINESS, SERVING, OUTPUT, repeated=VARIED,
        says={"gpu": "To choose from. Default: all with a list price."})  # fmt: skip
 def command(model: ModelArgument, flags: Flags) -> None:
     """The cheapest deployments that meet a workload and its targets.
@@ -45,4 +62,15 @@ def command(model: ModelArgument, flags: Flags) -> None:
     from kvcalc.answers.plan.ask import plan_from
     from kvcalc.render.pages.plan import page, rows
 
-    output.emit(plan_from(model, flags), page, rows)
+    with bar() if "percentile" in flags else nullcontext(_no_bar) as progress:
+        report = plan_from(model, flags, progress)
+    if report.result.emitted is not None and output.format != "json":
+        output.write(report.result.emitted)
+        if output.path in (None, "-"):
+            return
+        output = Output({})  # the file has the command; the answer goes to the terminal
+    output.emit(report, page, rows)
+
+
+def _no_bar(_what: str, _share: float) -> None:
+    """A search without simulations is over before a bar would be there."""

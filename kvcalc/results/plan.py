@@ -1,8 +1,9 @@
 """The answer to `kvcalc plan`: the deployments that meet a workload and its targets."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from kvcalc.results.base import Range, Report
+from kvcalc.results.performance import TokenPrices
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.price import Price
 
@@ -24,6 +25,43 @@ class FewerReplicas(Frozen):
     misses: tuple[PlanMiss, ...]
 
 
+class ApiComparison(Frozen):
+    """The same requests bought from an API, by the million tokens."""
+
+    usd_per_request: float
+    usd_per_month: float  # of the month's requests
+    saved_usd_per_month: float  # by the own deployment; below 0: the API is cheaper
+    cheaper: Literal["own", "api"]
+    break_even_requests_per_s: float | None  # mean load from which one replica is cheaper; None: at no load
+    always_from_requests_per_s: float | None  # from which it stays so, whatever replicas are added
+
+
+class Money(Frozen):
+    """A month of 730 hours at the mean load, which `utilization` is of the planned one. Cached tokens are input too."""
+
+    usd_per_month: float
+    utilization: float
+    requests_per_month: float
+    usd_per_request: float
+    usd_per_user_month: float | None
+    usd_per_million_tokens: TokenPrices | None
+    api: ApiComparison | None = None
+
+
+class SimulatedPlan(Frozen):
+    """A candidate's requests through the scheduler, at a percentile."""
+
+    percentile: float
+    seed: int
+    requests: int  # of one replica
+    ttft_s: float | None
+    tpot_s: float | None
+    e2e_s: float | None
+    met_share: float  # of the requests, those that keep every target
+    goodput_requests_per_s: float  # of all replicas: requests that keep every target
+    meets: bool  # the percentile keeps every target
+
+
 class Candidate(Frozen):
     """One deployment and how many of it: latencies as `size` has them at the concurrency, the rest of all replicas."""
 
@@ -38,7 +76,8 @@ class Candidate(Frozen):
     concurrency: int  # clients of a data-parallel replica
     usd_per_hour: float | None
     usd_per_month: float | None
-    usd_per_million_output_tokens: Range | None
+    usd_per_million_output_tokens: Range | None  # at the planned load
+    money: Money | None  # None: without a price
     ttft_s: Range
     tpot_s: Range | None
     e2e_s: Range
@@ -50,6 +89,7 @@ class Candidate(Frozen):
     binds: str  # what breaks first under more load: ttft | tpot | e2e | memory | max_num_seqs
     headroom: float  # more load that it carries within the targets: 0.1 is 10 %
     next_cheaper: FewerReplicas | None
+    simulated: SimulatedPlan | None  # with --percentile
     pareto: bool  # no other is both cheaper and faster for each user
     size: str  # the `kvcalc size` that gives the same figures
     command: str | None  # that starts a replica
@@ -70,10 +110,12 @@ class PlanResult(Frozen):
     request_rate: float | None  # requests a second, at the peak
     targets: dict[str, float | None]  # seconds: ttft_s, tpot_s, e2e_s
     judge: str
+    percentile: float | None  # that keeps the targets in the simulator; None: the targets are of means
     candidates: tuple[Candidate, ...]
     tried: int  # deployments
     fitting: int  # of them, those that fit
     meeting: int  # of them, those that meet the targets
+    emitted: str | None  # with --emit: what starts a replica of the first
     summary: tuple[str, ...]
 
 

@@ -1,58 +1,67 @@
 """`kvcalc plan`: which GPUs, how many, what they cost, and the line that starts them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvcalc.answers.assumptions import assumptions_of
+from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.candidate import candidate
-from kvcalc.answers.plan.demand import Demand, demand
+from kvcalc.answers.plan.demand import demand
+from kvcalc.answers.plan.emission import emission
+from kvcalc.answers.plan.money import api_price
 from kvcalc.answers.plan.ranking import front, ranked
 from kvcalc.answers.plan.search import Choice, Found, Limits, Outcome, search
-from kvcalc.answers.plan.settings import PlanSettings, available
+from kvcalc.answers.plan.settings import CONTAINERS, SPREAD, PlanSettings, available
 from kvcalc.answers.plan.space import choices, gpus_of
 from kvcalc.answers.plan.targets import Targets
+from kvcalc.answers.plan.traced import Traced, traced_load
 from kvcalc.answers.question import Loader, Question, placed, unplaced
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.results.data import data_of
-from kvcalc.results.plan import Candidate, PlanReport, PlanResult
-from kvcalc.specs.base import Assumption
+from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SimulatedPlan
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.load import Workload
 from kvcalc.units import format_usd
 
+Progress = Callable[[str, float], None]
+MOST_SIMULATED = 10
 NEAREST = 3  # shown where nothing meets the targets
 MEANS = "means of a closed loop, as `size` has them: half of the requests may be slower"
 
 
-def plan(model: str, flags: Mapping[str, Any], settings: PlanSettings) -> PlanReport:
+def plan(
+    model: str, flags: Mapping[str, Any], settings: PlanSettings, progress: Progress = lambda _what, _share: None
+) -> PlanReport:
     """The deployments that carry the load within the targets, the cheapest first.
 
     Args:
         model: a name, as every command takes it.
         flags: by field, as typed; a list where several values are to be tried.
         settings: the load, targets and limits.
+        progress: is called with what is simulated and the share that is done.
 
     Raises:
         KvcalcError: no load, no lengths, or nothing that could be tried.
     """
-    given = {name: list(value) if isinstance(value, (list, tuple)) else [value] for name, value in flags.items()}
-    workload, load = _workload(given), demand(settings)
-    asked = Asked(model, given, settings, workload, load, _targets(workload, settings), _limits(settings))
-    names = given.get("gpu") or list(available(settings))
+    asked = _asked(model, flags, settings)
+    names = asked.given.get("gpu") or list(available(settings))
     read = cache(partial(load_model, strict=bool(flags.get("strict"))))
-    outcome = search(_choices(asked, names, read), load, asked.targets, asked.limits)
+    outcome = search(_choices(asked, names, read), asked.demand, asked.targets, asked.limits)
     best = ranked(outcome.met, settings.objective) or ranked(outcome.beyond, settings.objective) or outcome.nearest
     if not best:
         raise KvcalcError(*_nothing(outcome))
+    result = _result(asked, outcome, best) if settings.percentile is None else _held(asked, outcome, best, progress)
     first = best[0].fleet.deployed
     return PlanReport(
         inputs=_inputs(asked),
-        result=_result(asked, outcome, best),
+        result=result,
         assumptions=(
-            Assumption(name="latencies", value="means", why=MEANS),
+            _latencies(settings, asked.workload),
+            *asked.traced.assumptions,
             *first.question.assumptions,
             *assumptions_of(first),
         ),
@@ -61,24 +70,56 @@ def plan(model: str, flags: Mapping[str, Any], settings: PlanSettings) -> PlanRe
     )
 
 
-class Asked(NamedTuple):
-    """What a plan is asked, read."""
+def _latencies(settings: PlanSettings, workload: Workload) -> Assumption:
+    """What the targets are of."""
+    if settings.percentile is None:
+        return Assumption(name="latencies", value="means", why=MEANS)
+    why = "simulated; TTFT and TPOT of the table are means"
+    if settings.trace is None:
+        mixed = f"lengths are lognormal, sigma {SPREAD:g}, and --equal-lengths makes them equal"
+        why += f"; {'all lengths are equal' if workload.equal_lengths else mixed}"
+    return Assumption(name="latencies", value=f"p{settings.percentile:g}", why=why)
 
-    model: str
-    given: dict[str, list[Any]]
-    settings: PlanSettings
-    workload: Workload
-    demand: Demand
-    targets: Targets
-    limits: Limits
+
+def _asked(model: str, flags: Mapping[str, Any], settings: PlanSettings) -> Asked:
+    given = {name: list(value) if isinstance(value, (list, tuple)) else [value] for name, value in flags.items()}
+    if settings.emit is not None and settings.emit not in CONTAINERS:
+        given.setdefault("engine", [settings.emit])
+    traced = traced_load(settings.trace, given)
+    workload, load = _workload(given, traced), demand(settings, traced.request_rate)
+    return Asked(
+        model=model,
+        given=given | {"input_len": [workload.input_len], "output_len": [workload.output_len]},
+        settings=settings,
+        workload=workload,
+        demand=load,
+        targets=_targets(workload, settings),
+        limits=_limits(settings),
+        api=api_price(settings.api_price),
+        traced=traced,
+    )
 
 
-def _result(asked: Asked, outcome: Outcome, best: list[Found]) -> PlanResult:
+def _held(asked: Asked, outcome: Outcome, best: list[Found], progress: Progress) -> PlanResult:
+    """The best of the list through the simulator, each with the replicas that the percentile takes."""
+    from kvcalc.answers.plan.simulated import all_held
+
+    settings = asked.settings
+    done = all_held(best[: min(settings.top, MOST_SIMULATED)], asked, progress)
+    figures = {id(one.fleet): simulated for one, simulated in done}
+    good = [one for one, simulated in done if simulated.meets and asked.limits.keeps(one)]
+    order = ranked(good, settings.objective) or [one for one, _ in done]
+    return _result(asked, outcome._replace(met=good), order, figures)
+
+
+def _result(
+    asked: Asked, outcome: Outcome, best: list[Found], figures: Mapping[int, SimulatedPlan] | None = None
+) -> PlanResult:
     """The best of the list and those on the front; where nothing meets the targets, the nearest."""
     settings, workload, met = asked.settings, asked.workload, bool(outcome.met)
     on_front = front(best, settings.objective) if met else set()
     shown = [i for i in range(len(best)) if i < (settings.top if met else NEAREST) or i in on_front]
-    found = tuple(candidate(best[i], asked.model, i in on_front) for i in shown)
+    found = tuple(candidate(best[i], asked, i in on_front, (figures or {}).get(id(best[i].fleet))) for i in shown)
     return PlanResult(
         model=best[0].fleet.deployed.model.name,
         met=met,
@@ -91,10 +132,12 @@ def _result(asked: Asked, outcome: Outcome, best: list[Found]) -> PlanResult:
         request_rate=asked.demand.request_rate,
         targets={name: getattr(asked.targets, name) for name in ("ttft_s", "tpot_s", "e2e_s")},
         judge=settings.judge,
+        percentile=settings.percentile,
         candidates=found,
         tried=outcome.tried,
         fitting=len(outcome.met) + len(outcome.beyond) + len(outcome.missed),
         meeting=len(outcome.met),
+        emitted=emission(best[0], asked) if met else None,
         summary=tuple(_summary(found, outcome, asked.limits)),
     )
 
@@ -109,12 +152,14 @@ def _limits(settings: PlanSettings) -> Limits:
     return Limits(there or None, settings.max_usd_per_hour)
 
 
-def _workload(given: dict[str, list[Any]]) -> Workload:
-    """What each request is like; both lengths must be given."""
+def _workload(given: dict[str, list[Any]], traced: Traced) -> Workload:
+    """What each request is like; both lengths must be known."""
     names = ("input_len", "output_len", "prefix_hit", "equal_lengths", "ttft_s", "tpot_s")
     found = checked(Workload, {name: given[name][0] for name in names if name in given})
+    if traced.input_len is not None:
+        return replace(found, input_len=traced.input_len, output_len=traced.output_len)
     if found.input_len is None or found.output_len is None:
-        raise KvcalcError("how long are the requests?", hint="give --isl and --osl")
+        raise KvcalcError("how long are the requests?", hint="give --isl and --osl, or a --trace")
     return found
 
 
@@ -153,6 +198,10 @@ def _summary(found: Sequence[Candidate], outcome: Outcome, limits: Limits) -> It
     """What an empty answer lacks."""
     nearest = found[0]
     if outcome.met:
+        return
+    if nearest.simulated is not None:
+        at = f"p{nearest.simulated.percentile:g}"
+        yield f"No deployment keeps the targets at {at}, with as many replicas as there may be: the nearest are shown."
         return
     if not outcome.beyond:
         said = ", ".join(f"{one.target.upper()} by {one.by:.0%}" for one in nearest.misses)

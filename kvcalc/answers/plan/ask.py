@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kvcalc.answers.plan.answer import plan
+from kvcalc.answers.plan.answer import Progress, plan
 from kvcalc.answers.plan.settings import PlanSettings
 from kvcalc.results.plan import PlanReport
 from kvcalc.specs.checked import settings_of
 
 
-def plan_from(model: str, flags: Mapping[str, Any]) -> PlanReport:
+def plan_from(model: str, flags: Mapping[str, Any], progress: Progress = lambda _what, _share: None) -> PlanReport:
     """The deployments that meet the flags' workload, `plan`'s own among them."""
     settings, left = settings_of(PlanSettings, flags)
-    return plan(model, left, settings)
+    return plan(model, left, settings, progress)

@@ -4,32 +4,33 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from kvcalc.answers.command import command_for
+from kvcalc.answers.command import command_for, printed
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.load import running_at_once
 from kvcalc.answers.performance import ENDS, Performance
+from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.fleet import Fleet
+from kvcalc.answers.plan.money import HOURS_A_MONTH, Rates, money
 from kvcalc.answers.plan.search import Found
 from kvcalc.catalog.prices import bill
 from kvcalc.results.base import Range
 from kvcalc.results.performance import Serving
-from kvcalc.results.plan import Candidate, FewerReplicas, PlanMiss
+from kvcalc.results.plan import Candidate, FewerReplicas, PlanMiss, SimulatedPlan
 from kvcalc.specs.base import field_names
 from kvcalc.specs.checked import flag_of
 from kvcalc.specs.deployment import USUAL_ENGINE, Deployment
 
-HOURS_A_MONTH = 730  # 365 days of 24 hours, over 12
 SHORT = {"tensor_parallel_size": "TP", "pipeline_parallel_size": "PP", "data_parallel_size": "DP",
          "enable_expert_parallel": "EP"}  # fmt: skip
 
 
-def candidate(found: Found, asked: str, pareto: bool) -> Candidate:
+def candidate(found: Found, asked: Asked, pareto: bool, simulated: SimulatedPlan | None = None) -> Candidate:
     """The answer's row.
 
     Args:
         found: the deployment and its replicas.
-        asked: the model as it was typed.
+        asked: the plan's question.
         pareto: whether no other is both cheaper and faster.
+        simulated: what its requests got in the simulator.
     """
     fleet, replicas, point = found.fleet, found.replicas, found.point
     deployed = fleet.deployed
@@ -37,10 +38,8 @@ def candidate(found: Found, asked: str, pareto: bool) -> Candidate:
     serving, steady = speed.serving, speed.steady
     assert serving is not None
     assert steady is not None
-    tokens = _times(serving.output_tokens_per_s, replicas)
     flags = flags_of(found)
     command = command_for(deployed.question)
-    limit, headroom = _headroom(found)
     return Candidate(
         deployment=flags,
         gpu=deployed.gpu.title,
@@ -50,34 +49,39 @@ def candidate(found: Found, asked: str, pareto: bool) -> Candidate:
         replicas=replicas,
         gpus=deployed.deployment.gpus * replicas,
         concurrency=point.clients,
-        **_money(deployed, replicas, serving),
+        **_paid(found, asked, serving),
         ttft_s=serving.ttft_s,
         tpot_s=serving.tpot_s,
         e2e_s=Range(**{end: float(steady.whole_s(serving.output_len, end)) for end in ENDS}),
-        output_tokens_per_s=tokens,
+        output_tokens_per_s=_times(serving.output_tokens_per_s, replicas),
         output_tokens_per_s_per_gpu=serving.output_tokens_per_s_per_gpu,
-        requests_per_s=tokens.value / serving.output_len,
+        requests_per_s=replicas * point.rate,
         meets=point.kept,
         misses=misses(fleet, point.clients),
-        binds=limit,
-        headroom=headroom,
+        **_more_load(found),
         next_cheaper=_fewer(found) if point.kept else None,
+        simulated=simulated,
         pareto=pareto,
-        size=_size(asked, flags, deployed, point.clients),
-        command=None if command is None else command.line,
+        size=_size(asked.model, flags, deployed, point.clients),
+        command=printed(command, deployed.question.deployment, asked.model),
     )
 
 
-def _money(deployed: Deployed, replicas: int, serving: Serving) -> dict[str, Any]:
+def _paid(found: Found, asked: Asked, serving: Serving) -> dict[str, Any]:
     """The bill of all replicas, which may fill machines better than one alone."""
+    fleet, replicas = found.fleet, found.replicas
+    deployed = fleet.deployed
     paid = bill(deployed.gpu, deployed.deployment, replicas)
     hour, cost = paid.usd_per_hour, serving.usd_per_million_output_tokens
     shared = paid.gpus / (replicas * deployed.bill.gpus)
+    most = fleet.at(fleet.largest() if found.kept else found.point.clients).rate
+    rates = Rates(asked.demand.request_rate or replicas * found.point.rate, most, replicas)
     return {
         "gpus_billed": paid.gpus,
         "usd_per_hour": hour,
         "usd_per_month": None if hour is None else HOURS_A_MONTH * hour,
         "usd_per_million_output_tokens": cost if cost is None or shared == 1 else _times(cost, shared),
+        "money": money(asked.settings, asked.api, serving, hour, rates),
         "price": paid.price,
     }
 
@@ -109,21 +113,18 @@ def misses(fleet: Fleet, clients: int) -> tuple[PlanMiss, ...]:
     )
 
 
-def _headroom(found: Found) -> tuple[str, float]:
+def _more_load(found: Found) -> dict[str, Any]:
     """What breaks first under more load, and how much more is carried until then."""
     fleet = found.fleet
     if not found.kept:
-        return max(found.point.uses, key=found.point.uses.__getitem__), 0.0
+        return {"binds": max(found.point.uses, key=found.point.uses.__getitem__), "headroom": 0.0}
     most = fleet.largest()
-    more = fleet.at(most).carried * found.replicas / fleet.demand.total - 1
     if most < fleet.most:
         uses = fleet.at(most + 1).uses
-        return max(uses, key=uses.__getitem__), more
-    deployed = fleet.deployed
-    lengths = deployed.lengths
-    assert lengths is not None
-    room = running_at_once(deployed, *lengths)
-    return ("max_num_seqs" if room is not None and room == deployed.max_num_seqs else "memory"), more
+        binds = max(uses, key=uses.__getitem__)
+    else:
+        binds = "max_num_seqs" if fleet.room is not None and fleet.room == fleet.deployed.max_num_seqs else "memory"
+    return {"binds": binds, "headroom": fleet.at(most).carried * found.replicas / fleet.demand.total - 1}
 
 
 def _fewer(found: Found) -> FewerReplicas | None:

@@ -52,8 +52,8 @@ class Demand(NamedTuple):
         return load / (1 + self.think_s / seconds)
 
 
-def demand(settings: PlanSettings) -> Demand:
-    """The load that flags describe.
+def demand(settings: PlanSettings, traced: float | None = None) -> Demand:
+    """The load that flags describe, else a trace's requests a second.
 
     Raises:
         KvcalcError: none, or two of them.
@@ -63,6 +63,8 @@ def demand(settings: PlanSettings) -> Demand:
         "--requests-per-day": settings.requests_per_day,
     }  # fmt: skip
     names = [name for name, value in given.items() if value is not None]
+    if not names and traced is not None:
+        return Demand(None, 0.0, traced)
     if not names:
         raise KvcalcError("how large is the load?", hint=HINT)
     if len(names) > 1:

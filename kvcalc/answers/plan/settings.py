@@ -9,11 +9,17 @@ from kvcalc.specs.deployment import count, number, usd
 from kvcalc.units import parse_count, parse_seconds
 
 Objective = Literal["usd", "gpus", "tokens-per-gpu"]
+Emit = Literal["vllm", "sglang", "trtllm", "llamacpp", "compose", "k8s"]
+CONTAINERS = ("compose", "k8s")
 Judge = Literal["value", "high"]
 
 
 def _seconds(what: str) -> FromText:
     return FromText(parse_seconds, what)
+
+
+# Of simulated lengths, sigma of their logarithm: equal ones march in step, and all prompts come at once.
+SPREAD = 0.5
 
 
 class PlanSettings(Frozen):
@@ -26,9 +32,15 @@ class PlanSettings(Frozen):
     peak_factor: Annotated[float | None, Within(ge=1, le=1000), number("--peak-factor")] = None
     e2e_s: Annotated[float | None, Within(gt=0), _seconds("--e2e")] = None
     judge: Judge = "value"
+    percentile: Annotated[float | None, Within(gt=0, le=99.999), number("--percentile")] = None
+    seed: Annotated[int, Within(ge=0, le=2**63), count("--seed")] = 0
+    trace: str | None = None
     objective: Objective = "usd"
     gpus_available: tuple[str, ...] = ()  # h100-sxm=16
     max_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e9), FromText(usd, "--max-usd-per-hour")] = None
+    utilization: Annotated[float | None, Within(gt=0, le=1), number("--utilization")] = None
+    api_price: str | None = None  # input=0.50,cached=0.05,output=1.50
+    emit: Emit | None = None
     top: Annotated[int, Within(ge=1, le=1000), count("--top")] = 10
 
 

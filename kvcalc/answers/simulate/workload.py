@@ -128,6 +128,11 @@ def first_of(requests: Requests, count: int) -> Requests:
     return requests if count >= len(requests) else _picked(requests, list(range(count)))
 
 
+def every(requests: Requests, step: int) -> Requests:
+    """Each so-manieth request: what one of so many replicas gets."""
+    return _picked(requests, list(range(0, len(requests), step)))
+
+
 def _runs(requests: Requests, i: int, longest: int | None) -> bool:
     prompt, output = requests.prompt[i], requests.output[i]
     return prompt > 0 and output > 0 and (longest is None or prompt + output <= longest)

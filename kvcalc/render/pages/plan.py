@@ -5,9 +5,9 @@ from typing import Any
 
 from kvcalc.render.command import started_by
 from kvcalc.render.page import Block, Facts, Page, Table, Text, alike, assumed
-from kvcalc.render.pages.serving import spread_of
+from kvcalc.render.pages.serving import by_kind, spread_of
 from kvcalc.results.data import data_of
-from kvcalc.results.plan import Candidate, PlanReport, PlanResult
+from kvcalc.results.plan import ApiComparison, Candidate, PlanReport, PlanResult
 from kvcalc.units import format_count, format_seconds, format_things, format_usd
 
 BINDS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "answer", "memory": "memory", "max_num_seqs": "slots"}
@@ -31,7 +31,8 @@ def _title(result: PlanResult) -> str:
     lengths = f"{format_count(result.input_len)} in, {format_count(result.output_len)} out"
     names = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "whole answer"}
     targets = ", ".join(f"{names[name]} ≤ {format_seconds(value)}" for name, value in result.targets.items() if value)
-    return f"{result.model}: {load}{think}, {lengths}" + (f", mean {targets}" if targets else "")
+    kind = "mean" if result.percentile is None else f"p{result.percentile:g}"
+    return f"{result.model}: {load}{think}, {lengths}" + (f", {kind} {targets}" if targets else "")
 
 
 def _table(result: PlanResult) -> Table:
@@ -81,6 +82,7 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:
     yield "whole answer", format_seconds(one.e2e_s.value), spread_of(one.e2e_s)
     rate = f"{one.requests_per_s:.3g} requests/s"
     yield "throughput", f"{format_count(one.output_tokens_per_s.value)} tokens/s", rate
+    yield from _simulated(one)
     yield from _money(one)
     if one.next_cheaper is not None:
         fewer = one.next_cheaper
@@ -88,14 +90,44 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:
         yield f"with {format_things(fewer.replicas, 'replica')}", f"misses {said}" if said else "not enough room", ""
 
 
+def _simulated(one: Candidate) -> Iterator[tuple[str, str, str]]:
+    found = one.simulated
+    if found is None:
+        return
+    times = (("TTFT", found.ttft_s), ("TPOT", found.tpot_s), ("answer", found.e2e_s))
+    for name, value in times:
+        if value is not None:
+            yield f"p{found.percentile:g} {name}", format_seconds(value), "simulated"
+    share = f"{found.met_share:.1%} of them keep the targets; seed {found.seed}"
+    yield "goodput", f"{found.goodput_requests_per_s:.3g} requests/s", share
+
+
 def _money(one: Candidate) -> Iterator[tuple[str, str, str]]:
-    cost, price = one.usd_per_million_output_tokens, one.price
-    if one.usd_per_hour is None or one.usd_per_month is None or cost is None or price is None:
+    cost, price, money = one.usd_per_million_output_tokens, one.price, one.money
+    if one.usd_per_hour is None or money is None or cost is None or price is None:
         return
     spread = f"{format_usd(cost.low)} to {format_usd(cost.high)}"
     yield "cost", f"{format_usd(cost.value)} per M output", f"prompts included; {spread}"
-    yield "bill", f"{format_usd(one.usd_per_hour)} an hour", f"{format_usd(one.usd_per_month)} a month of 730 hours"
+    yield "bill", f"{format_usd(one.usd_per_hour)} an hour", f"{format_usd(money.usd_per_month)} a month of 730 hours"
     yield "price", f"{format_usd(price.median_usd_per_hour)} a GPU-hour", f"{price.source}, {price.date}"
+    if money.usd_per_user_month is not None:
+        yield "for each user", f"{format_usd(money.usd_per_user_month)} a month", ""
+    if money.usd_per_million_tokens is not None:
+        busy = "" if money.utilization == 1 else f", at {money.utilization:.0%} of the planned load"
+        yield "by kind of token", by_kind(money.usd_per_million_tokens), f"per M{busy}"
+    if money.api is not None:
+        yield from _api(money.api)
+
+
+def _api(api: ApiComparison) -> Iterator[tuple[str, str, str]]:
+    word = "saved" if api.saved_usd_per_month >= 0 else "lost"
+    yield "the API", f"{format_usd(api.usd_per_month)} a month", f"{format_usd(abs(api.saved_usd_per_month))} {word}"
+    if api.break_even_requests_per_s is None:
+        yield "break-even", "at no load", "a replica that is full costs more"
+        return
+    always = api.always_from_requests_per_s
+    later = "" if always is None else f"for good from {always:.3g}"
+    yield "break-even", f"{api.break_even_requests_per_s:.3g} requests/s", later
 
 
 def rows(report: PlanReport) -> list[dict[str, Any]]:

@@ -21,11 +21,12 @@ def serving_facts(serving: Serving, replicas: int) -> Facts:
         low, high = format_usd(cost.low), format_usd(cost.high)
         rows.append(("cost", f"{format_usd(cost.value)} per M output", f"prompts included; {low} to {high}"))
     if kinds is not None:
-        rows.append(("  the same bill", _by_kind(kinds), "per M, by the time each takes"))
+        rows.append(("  the same bill", by_kind(kinds), "per M, by the time each takes"))
     return Facts(title=_title(serving, replicas), rows=tuple(rows))
 
 
-def _by_kind(kinds: TokenPrices) -> str:
+def by_kind(kinds: TokenPrices) -> str:
+    """A bill split by kind of token."""
     cached = "" if kinds.cached_input is None else f"{format_usd(kinds.cached_input)} cached, "
     return f"{format_usd(kinds.input)} in, {cached}{format_usd(kinds.output)} out"
 
