@@ -40,9 +40,14 @@ def log_advice(started: Started) -> tuple[Advice, ...]:
         elif started.held is not None:
             found += _smaller_elements(started, started.held)
     first: dict[str, Advice] = {}
-    for one in found:
+    for one in sorted(found, key=_needs_more_gpus):
         first.setdefault(one.change.split()[0], one)
     return tuple(first.values())
+
+
+def _needs_more_gpus(advice: Advice) -> bool:
+    """What can be done on the GPUs that are there comes first."""
+    return advice.goal == "fit" and "parallel-size" in advice.change
 
 
 def _refused(kinds: set[str], started: Started) -> list[Advice]:

@@ -38,10 +38,12 @@ def changed_fields(change: str) -> dict[str, Any]:
     """
     if not change.startswith("-"):
         return {}
-    program = "vllm serve" if change.startswith("--") else "llama-server -m"
-    try:
-        served = read_command(f"{program} model {change}")
-    except KvcalcError:
-        return {}
     known = vars(Deployment())
-    return {} if served.unknown else {name: value for name, value in served.fields.items() if name in known}
+    for program in ("vllm serve", "llama-server -m"):  # kvcalc's flags are vLLM's, and llama.cpp's where vLLM has none
+        try:
+            served = read_command(f"{program} model {change}")
+        except KvcalcError:
+            continue
+        if served.fields and not served.unknown and not served.not_modelled:
+            return {name: value for name, value in served.fields.items() if name in known}
+    return {}

@@ -1,6 +1,6 @@
 """What would start after memory ran out: each change is put through the whole calculation before it is said."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kvcalc.answers.deployed import Deployed
@@ -8,12 +8,17 @@ from kvcalc.answers.diagnose.started import Started
 from kvcalc.answers.load import operating_point
 from kvcalc.answers.question import Question, stored_as
 from kvcalc.answers.verdict import unfit_reason
+from kvcalc.engines import rules, settled
+from kvcalc.engines.lowered import CELLS
 from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.errors import KvcalcError
 from kvcalc.results.size import Advice
 from kvcalc.specs.base import replace
+from kvcalc.specs.checked import flag_of
+from kvcalc.specs.model import MoeMlp
 from kvcalc.units import format_bytes, format_count
 
+LEAST_LENGTH = 2048  # tokens of a sequence; a server of shorter ones is no help
 LEAST_CHUNK = 512  # prompt tokens of a step; below, prompts take many steps
 MOST_RANKS = 16
 UNSEEN = 0.05  # of the card: what is left besides where the log does not say how much was missing
@@ -25,8 +30,8 @@ def after_out_of_memory(started: Started) -> tuple[Advice, ...]:
     question = started.specs.question
     if question is None or started.budget is None:
         return ()
-    found = [*_smaller_share(started, question), *_smaller_step(started, question), *_more_ranks(started, question)]
-    return tuple(found)
+    here = [*_smaller_share(started, question), *_smaller_step(started, question), *_less_on_the_card(question)]
+    return (*here, *_more_ranks(started, question))
 
 
 def _smaller_share(started: Started, question: Question) -> Iterator[Advice]:
@@ -38,13 +43,29 @@ def _smaller_share(started: Started, question: Question) -> Iterator[Advice]:
     asked = budget.requested if started.rules.ASKS_FOR_SHARE else (given or 0) * budget.total
     less = UNSEEN * budget.total if lack is None else lack
     share = int(100 * (asked - less) / budget.total + ROUNDING) / 100
-    other = _starts(question, {"gpu_memory_utilization": share}) if share > 0 else None
+    if share <= 0:
+        return
+    update: dict[str, Any] = {"gpu_memory_utilization": share}
+    other = _starts(question, update)
+    if other is None and (longest := _longest(question, update)) is not None:
+        update["max_model_len"] = longest
+        other = _starts(question, update)
     if other is None or other.capacity is None:
         return
     tokens = format_count(other.capacity.kv_cache_size_tokens or 0)
     what = "for what no profile run sees" if lack is None else "that were missing"
     effect = f"leaves {format_bytes(less)} more free, {what}; the cache still holds {tokens} tokens"
-    yield Advice(change=f"--gpu-memory-utilization {share:.2f}", effect=effect, goal="fit")
+    shorter = f" --max-model-len {update['max_model_len']}" if "max_model_len" in update else ""
+    yield Advice(change=f"--gpu-memory-utilization {share:.2f}{shorter}", effect=effect, goal="fit")
+
+
+def _longest(question: Question, update: dict[str, Any]) -> int | None:
+    """The longest sequence that the cache would hold after a change, if it is worth a server."""
+    try:
+        longest = Deployed(question._replace(deployment=replace(question.deployment, **update))).longest()
+    except KvcalcError:
+        return None
+    return longest if longest is not None and longest >= LEAST_LENGTH else None
 
 
 def _smaller_step(started: Started, question: Question) -> Iterator[Advice]:
@@ -60,25 +81,66 @@ def _smaller_step(started: Started, question: Question) -> Iterator[Advice]:
             return
 
 
+def _less_on_the_card(question: Question) -> Iterator[Advice]:
+    """An engine that can leave weights to the CPU: a smaller cache, experts that stay there, fewer layers here."""
+    deployment, model = question.deployment, question.model
+    if not rules(deployment.engine).OFFLOADS:
+        return
+    asked, layers = deployment.ctx_size, sum(group.count for group in model.groups)
+    if asked is not None:
+        steps = _most(lambda n: _starts(question, {"ctx_size": n * CELLS}) is not None, asked // CELLS)
+        if steps * CELLS >= LEAST_LENGTH:
+            effect = f"the cache has {format_count(steps * CELLS)} cells instead of {format_count(asked)}"
+            yield Advice(change=f"-c {steps * CELLS}", effect=effect, goal="fit")
+    if any(isinstance(group.mlp, MoeMlp) for group in model.groups):
+        kept = _most(lambda n: _starts(question, {"n_cpu_moe": layers - n}) is not None, layers)
+        other = _starts(question, {"n_cpu_moe": layers - kept})
+        if other is not None:
+            yield _left_to_cpu(f"--n-cpu-moe {layers - kept}", other)
+    kept = _most(lambda n: _starts(question, {"n_gpu_layers": n}) is not None, layers)
+    other = _starts(question, {"n_gpu_layers": kept})
+    if other is not None and kept:
+        yield _left_to_cpu(f"-ngl {kept}", other)
+
+
+def _left_to_cpu(change: str, other: Deployed) -> Advice:
+    effect = f"{format_bytes(other.weight_bytes)} of weights on the GPU, the rest with the CPU: slower"
+    return Advice(change=change, effect=effect, goal="fit")
+
+
+def _most(works: Callable[[int], bool], most: int) -> int:
+    """The largest number up to `most` for which something works, which works for all smaller ones too; 0: for none.
+
+    >>> _most(lambda n: n <= 5, 9), _most(lambda n: False, 9)
+    (5, 0)
+    """
+    least = 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if works(middle) else (least, middle - 1)
+    return least
+
+
 def _more_ranks(started: Started, question: Question) -> Iterator[Advice]:
     """Where the weights are the trouble: the fewest GPUs on which it starts."""
     budget = started.budget
     if budget is None or (budget.pool is not None and budget.pool.value > 0 and not started.lack):
         return
-    ranks = question.deployment.tensor_parallel_size
+    field = "pipeline_parallel_size" if rules(question.deployment.engine).OFFLOADS else "tensor_parallel_size"
+    ranks = getattr(question.deployment, field)
     while (ranks := 2 * ranks) <= MOST_RANKS:
-        other = _starts(question, {"tensor_parallel_size": ranks})
+        other = _starts(question, {field: ranks})
         if other is not None:
             effect = f"{format_bytes(other.weight_bytes)} of weights on each GPU instead of "
             effect += f"{format_bytes(budget.weights)}"
-            yield Advice(change=f"--tensor-parallel-size {ranks}", effect=effect, goal="fit")
+            yield Advice(change=f"{flag_of(field)} {ranks}", effect=effect, goal="fit")
             return
 
 
 def _starts(question: Question, update: dict[str, Any]) -> Deployed | None:
     """The deployment with a change, if the engine then starts."""
     try:
-        deployment = replace(question.deployment, **update)
+        deployment = settled(question.model, question.gpu, replace(question.deployment, **update))
         model = stored_as(question.model, deployment) if "quantization" in update else question.model
         other = Deployed(question._replace(model=model, deployment=deployment))
         return other if unfit_reason(other, operating_point(other)) is None else None

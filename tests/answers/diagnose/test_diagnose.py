@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.diagnose.answer import diagnose
+from kvcalc.answers.pasted import ask_served
+from kvcalc.answers.size.answer import size
 from kvcalc.errors import KvcalcError
 from kvcalc.results.diagnose import DiagnoseResult
 from kvcalc.units import GIB
@@ -236,3 +239,41 @@ def test_sglang_is_told_in_its_own_flags() -> None:
     assert compared["tokens"].error == pytest.approx(0, abs=0.001)
     assert compared["cache pool"].agrees
     assert any(one.change == "--tp-size 2" for one in found.advice)
+
+
+def test_advice_after_out_of_memory_stays_on_the_gpus_that_are_there() -> None:
+    """A smaller share leaves room for what failed; the length that it then holds is part of the change."""
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has a total capacity of "
+        "23.65 GiB of which 1.11 GiB is free."
+    )
+    result = diagnose(text, {"model": "llama-3.1-8b", "gpu": "rtx4090"}).result
+    assert {"--gpu-memory-utilization", "--max-model-len"} <= set(result.advice[0].change.split())
+    assert "parallel-size" in result.advice[-1].change
+    assert result.mended_command is not None
+    question = ask_served("llama-3.1-8b", {"gpu": "rtx4090", "serve": result.mended_command})
+    assert Deployed(question).budget.requested < 0.885 * 24 * 2**30
+
+
+OFFLOADS = [
+    ("llama-3.1-8b", "q8_0", "131072", "-c"),  # the cache is what is too large
+    ("llama-3-70b", "q4_k_m", None, "-ngl"),
+    ("qwen3-30b-a3b", "q8_0", None, "-ncmoe"),
+]
+
+
+@pytest.mark.parametrize("model, quantization, cells, flag", OFFLOADS)
+def test_llamacpp_can_leave_weights_to_the_cpu(model: str, quantization: str, cells: str | None, flag: str) -> None:
+    text = "allocating 17408.00 MiB on device 0: cudaMalloc failed: out of memory"
+    flags = {"model": model, "gpu": "rtx3060", "quantization": quantization, "engine": "llamacpp"}
+    result = diagnose(text, flags | ({"ctx_size": cells} if cells else {})).result
+    assert result.advice[0].change.startswith(f"{flag} ")
+    assert result.mended_command is not None
+    again = size(ask_served(model, {"gpu": "rtx3060", "serve": result.mended_command})).result
+    assert again.fits is not False
+
+
+def test_tensorrt_llm_runs_out_in_its_own_words() -> None:
+    text = "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, pool, stream): out of memory"
+    result = diagnose(text).result
+    assert (result.engine, result.started) == ("trtllm", False)
