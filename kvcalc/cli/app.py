@@ -31,6 +31,16 @@ COMMANDS = {
     "gpus": "The GPU specs, with the source of each number.",
 }
 
+# How `kvcalc --help` puts them together.
+GROUPS = {
+    "Size": ("size", "kv", "compare"),
+    "Speed": ("step", "curve", "prefill", "speculate"),
+    "Serve": ("simulate", "plan"),
+    "Gate": ("check", "diagnose"),
+    "Measure": ("calibrate", "run"),
+    "Catalog": ("models", "gpus", "report"),
+}
+
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code and never lets a traceback out (KVCALC_DEBUG=1 shows it too)."""

@@ -186,7 +186,7 @@ def _parameter(flag: Flag, repeated: bool) -> inspect.Parameter:
         help=flag.help,
         rich_help_panel=flag.panel,
         show_default=False,
-        autocompletion=complete.gpus if flag.field == "gpu" else None,
+        autocompletion=None if flag.metavar is None else complete.offer_for(flag.field),
     )
     kind: Any = str | None
     if flag.kind in ("switch", "bool"):

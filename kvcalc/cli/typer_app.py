@@ -7,15 +7,18 @@ from typing import Any
 import typer
 
 from kvcalc.cli.app import COMMANDS
+from kvcalc.cli.help import GroupedCommand, GroupedCommands
 from kvcalc.cli.words import normal
 
 MAIN_HELP = """Capacity, speed and cost of an LLM deployment.
 
 \b
-  kvcalc size llama-3-8b --gpu h100-sxm
+  kvcalc size llama-3-8b --gpu h100-sxm         does it fit, how many users
+  kvcalc size llama-3-8b --gpu l40s --isl 2k --osl 256  how fast, what it costs
   kvcalc size meta-llama/Llama-3.1-70B --gpu h100-sxm -tp 4
-  kvcalc kv llama-3-8b gemma-3-27b deepseek-v3
-  kvcalc step llama-3-8b --gpu h100-sxm --batch 64 --context 2048
+  kvcalc size llama-3-8b                        which GPU, the cheapest first
+  kvcalc plan llama-3-8b --gpu l40s --isl 2k --osl 300 --users 50 --tpot 40ms
+  kvcalc compare llama-3-8b --gpu l40s --quantization fp8 --quantization awq
 
 MODEL is a card's name, a Hugging Face id, a folder, a config.json, a .gguf or a TOML.
 """
@@ -26,6 +29,7 @@ def build_app(argv: Sequence[str], completing: bool) -> Callable[..., Any]:
     wanted = next((word for word in argv if not word.startswith("-")), None)
     first = not completing and wanted in COMMANDS and argv[0] == wanted
     app = typer.Typer(
+        cls=GroupedCommands,
         help=MAIN_HELP,
         add_completion=not first,
         rich_markup_mode=None,  # plain help starts twice as fast
@@ -43,7 +47,7 @@ def build_app(argv: Sequence[str], completing: bool) -> Callable[..., Any]:
         function = _not_loaded
         if completing or name == wanted:
             function = import_module(f"kvcalc.cli.{name}").command.for_typer(None if completing else argv)
-        app.command(name, short_help=line)(function)
+        app.command(name, cls=GroupedCommand, short_help=line)(function)
     return typer.main.get_command(app)
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from kvcalc.cli.app import COMMANDS, run
+from kvcalc.cli.app import COMMANDS, GROUPS, run
 from kvcalc.cli.typer_app import MAIN_HELP
 from tests.cli.conftest import Cli, assert_refused
 
@@ -37,6 +37,22 @@ def test_help_fits_80_columns(cli: Cli, command: str) -> None:
     ran = cli(f"{command} --help")
     assert ran.code == 0
     assert [line for line in ran.out.splitlines() if len(line) > 80] == []
+
+
+def test_commands_stand_in_groups(cli: Cli) -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert len(set(grouped)) == len(grouped)
+    assert set(COMMANDS) <= set(grouped)
+    text = cli("--help").out
+    assert all(f"\n  {name} " in text for name in COMMANDS)
+    assert text.index("Size:") < text.index("Speed:") < text.index("Catalog:")
+
+
+def test_flags_stand_in_groups(cli: Cli) -> None:
+    text = cli("size --help").out
+    headings = re.findall(r"^(\w[\w.]*):$", text, re.MULTILINE)
+    assert headings[:4] == ["Arguments", "Where", "Workload", "Layout"]
+    assert text.index("\nMemory:") < text.index("--kv-memory SIZE") < text.index("\nCost:")
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
@@ -85,6 +101,10 @@ def test_a_swept_flag_may_be_given_twice(cli: Cli) -> None:
         ("kvcalc kv deepseek-v3 deepseek-v3.", 3, {"deepseek-v3.1", "deepseek-v3.2"}),
         ("kvcalc models llama-3-7", 2, {"llama-3-70b"}),
         ("kvcalc gpus h200-", 2, {"h200-nvl", "h200-sxm"}),
+        ("kvcalc size llama-3-8b --engine ", 4, {"ideal", "vllm", "sglang", "trtllm", "llamacpp"}),
+        ("kvcalc step llama-3-8b --kv-cache-dtype nv", 4, {"nvfp4"}),
+        ("kvcalc simulate llama-3-8b --scheduler c", 4, {"continuous"}),
+        ("kvcalc size llama-3-8b --batch ", 4, set()),
     ],
 )
 def test_the_shell_completes(words: str, position: int, offered: set[str]) -> None:

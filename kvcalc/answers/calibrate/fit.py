@@ -50,7 +50,7 @@ def _of(question: Question, measured: Measurement) -> list[Observation]:
         waves = measured.num_prompts / measured.concurrency if measured.together else MANY
         asked = Requests(measured.input_len, measured.output_len, waves=max(1.0, waves))
         found = []
-        if measured.tpot_s:
+        if measured.tpot_s and measured.output_len > 1:  # one token out has no time between tokens
             found.append(Observation(f"{measured.source}: TPOT", measured.tpot_s, _tpot(replica, asked, measured)))
         if measured.ttft_s:
             found.append(Observation(f"{measured.source}: TTFT", measured.ttft_s, _ttft(replica, asked, measured)))
