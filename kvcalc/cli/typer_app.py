@@ -14,7 +14,7 @@ MAIN_HELP = """Capacity, speed and cost of an LLM deployment.
 
 \b
   kvcalc size llama-3-8b --gpu h100-sxm         does it fit, how many users
-  kvcalc size llama-3-8b --gpu l40s --isl 2k --osl 256   how fast, at what price
+  kvcalc size llama-3-8b --gpu l40s --isl 2k --osl 256    how fast, the cost
   kvcalc size meta-llama/Llama-3.1-70B --gpu h100-sxm -tp 4
   kvcalc size llama-3-8b                        which GPU, the cheapest first
   kvcalc plan llama-3-8b --gpu l40s --isl 2k --osl 300 --users 50 --tpot 40ms
