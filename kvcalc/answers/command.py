@@ -42,7 +42,8 @@ def startable(asked: str, model: ModelSpec, deployment: Deployment) -> str:
         return asked if card is None or card.hub is None or "/" in asked else card.hub
     if asked.lower().endswith(".gguf") or re.fullmatch(r"[\w.-]+/[\w.-]+:[\w.-]+", asked):
         return asked
-    stored = deployment.quantization or model.dtype
+    made = (model.quantization or "").partition("gguf ")[2].lower()
+    stored = made or deployment.quantization or model.dtype
     return f"{asked.rstrip('/').rpartition('/')[2]}-{stored}.gguf"
 
 

@@ -6,6 +6,7 @@ of another kind.
 
 from collections.abc import Callable
 
+from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names, replace
@@ -18,6 +19,7 @@ CERTAIN = frozenset({"gpu", "engine", "dtype", "quantization", "kv_cache_dtype",
 SERVED = frozenset({"input_len", "output_len", "concurrency"})  # certain where both lengths are given
 LAYOUT = frozenset({"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"})
 TOWERS = frozenset({"language_model_only", "limit_mm_per_prompt"})
+RESOLVED = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "gpus_per_node")
 WHY = "changes no figure of this answer"
 WHY_LONE = "changes no figure without the other length beside it"
 
@@ -44,10 +46,20 @@ def unused(question: Question, answer: Callable[[Question], object]) -> tuple[As
     found = []
     for name in sorted(suspects):
         other = without(plain, name)
-        if other is not None and _same(answer, other, with_all):
+        if other is not None and not _is_the_default(plain, other, name) and _same(answer, other, with_all):
             lone = name in SERVED and any(lengths) and not all(lengths)
             found.append(_said(question, name, WHY_LONE if lone else WHY))
     return tuple(found)
+
+
+def _is_the_default(question: Question, other: Question, name: str) -> bool:
+    """Whether a setting repeats what is taken without it: it is honoured, for it says what is so."""
+    if name not in RESOLVED or question.gpu is None:
+        return False
+    try:
+        return bool(getattr(Deployed(other), name) == getattr(question.deployment, name))
+    except KvcalcError:
+        return False
 
 
 def _same(answer: Callable[[Question], object], question: Question, wanted: object) -> bool:

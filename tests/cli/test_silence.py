@@ -83,6 +83,15 @@ def test_what_changes_nothing_is_named(capsys: pytest.CaptureFixture[str], argv:
     assert named in [one["name"] for one in found["assumptions"]]
 
 
+@pytest.mark.parametrize("flag, value", [
+    ("--max-model-len", "8192"), ("--gpu-memory-utilization", "0.92"), ("--max-num-seqs", "1024"),
+])  # fmt: skip
+def test_a_setting_that_says_the_default_is_no_noise(capsys: pytest.CaptureFixture[str], flag: str, value: str) -> None:
+    """vLLM's own defaults for Llama-3-8B on an H100: what repeats them is honoured, and nothing to be told of."""
+    found = answer(capsys, ["size", "llama-3-8b", "--gpu", "h100-sxm", flag, value])
+    assert flag not in [one["name"] for one in found["assumptions"]]
+
+
 def test_a_layout_that_does_not_divide_is_refused_without_a_gpu_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(capsys, ["kv", "llama-3-8b", "-tp", "3"]) is None
 

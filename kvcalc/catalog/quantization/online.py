@@ -4,7 +4,7 @@ from typing import Any
 
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.catalog.quantization.cover import Module, Scheme, cover
-from kvcalc.catalog.quantization.gguf_recipe import find_recipe, recipe
+from kvcalc.catalog.quantization.gguf_recipe import Recipe, find_recipe, recipe
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.formats import (
@@ -39,6 +39,11 @@ FORMATS = {
 # Words for how a checkpoint was written. They say nothing that the checkpoint does not, and choose no format for one
 # that is not quantized.
 DECLARED = {"compressed_tensors", "auto_round", "inc", "modelopt", "modelopt_mixed", "quark", "torchao", "fbgemm_fp8"}
+# Widths that are no GGUF type, and what llama.cpp has of so many bits: Q4_K_M is what `-hf` takes where no type is said
+# (tools/server/README.md), Q8_0 the one plain type of eight.
+GGUF_OF_BITS = {
+    "int4": "Q4_K_M", "w4a16": "Q4_K_M", "w8a16": "Q8_0", "int8_per_channel_weight_only": "Q8_0",
+}  # fmt: skip
 LAYERS_ONLY = {"awq", "gptq", "awq_marlin", "gptq_marlin", "int4", "w4a16", "w8a16"}
 
 
@@ -91,7 +96,7 @@ def requantize(model: ModelSpec, name: str, engine: str = "vllm") -> ModelSpec:
 
 def _as_gguf(model: ModelSpec, name: str, engine: str) -> ModelSpec:
     """The model as a GGUF of a type; a GGUF's own type changes nothing."""
-    made = recipe(name)
+    made = _gguf_type(name)
     if engine not in ("llamacpp", "ideal"):
         raise KvcalcError(
             f"--quantization {name[:40]} is a GGUF type, and the engine is {engine}", hint="add --engine llamacpp"
@@ -105,7 +110,23 @@ def _as_gguf(model: ModelSpec, name: str, engine: str) -> ModelSpec:
         )
     from kvcalc.catalog.quantization.gguf_mix import mix
 
-    return mix(model, made)
+    mixed = mix(model, made)
+    if find_recipe(name) is not None:
+        return mixed
+    why = f"{name} is no GGUF type: the usual one of so many bits"
+    taken = Assumption(name="quantization", value=made.name, why=why)
+    return replace(mixed, assumptions=(*mixed.assumptions, taken))
+
+
+def _gguf_type(name: str) -> Recipe:
+    """The type that a name means in llama.cpp: its own, or the usual one of so many bits."""
+    key = name.lower().replace("-", "_")
+    if key in FORMATS and find_recipe(name) is None and key not in GGUF_OF_BITS:
+        raise KvcalcError(
+            f"llama.cpp reads GGUF files, and {name[:40]} is no GGUF type",
+            hint="q4_k_m is the usual one of four bits, q8_0 of eight",
+        )
+    return recipe(GGUF_OF_BITS.get(key, name))
 
 
 def _stores(model: ModelSpec, form: WeightFormat, key: str) -> bool:

@@ -81,12 +81,24 @@ def test_gguf_types_are_llama_cpps() -> None:
     with pytest.raises(KvcalcError, match="the engine is vllm") as caught:
         requantize(LLAMA, "q4_k_m")
     assert "--engine llamacpp" in caught.value.hint
-    with pytest.raises(KvcalcError, match="unknown GGUF type"):
+    with pytest.raises(KvcalcError, match="fp8 is no GGUF type") as caught:
         requantize(LLAMA, "fp8", "llamacpp")
+    assert "q8_0" in caught.value.hint
+    with pytest.raises(KvcalcError, match="unknown GGUF type"):
+        requantize(LLAMA, "banana", "llamacpp")
     made = requantize(LLAMA, "q4_k_m", "llamacpp")
     assert requantize(made, "Q4_K_M", "llamacpp").groups == made.groups
     with pytest.raises(KvcalcError, match="is a GGUF already"):
         requantize(made, "q8_0", "llamacpp")
+
+
+@pytest.mark.parametrize("bits, made", [("int4", "Q4_K_M"), ("w4a16", "Q4_K_M"), ("W8A16", "Q8_0")])
+def test_bits_alone_mean_llama_cpps_usual_type_of_them(bits: str, made: str) -> None:
+    """llama-server's README: `-hf` takes Q4_K_M where no type is said."""
+    found, named = requantize(LLAMA, bits, "llamacpp"), requantize(LLAMA, made, "llamacpp")
+    assert (found.quantization, found.groups, found.tensors) == (named.quantization, named.groups, named.tensors)
+    said = [one for one in found.assumptions if one not in named.assumptions]
+    assert [(one.name, one.value) for one in said] == [("quantization", made)]
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
