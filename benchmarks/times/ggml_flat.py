@@ -36,6 +36,7 @@ class Flat:
     scores_s: Any  # one pass of the scores
     rows: Any
     tokens: Any  # of the step, where there are experts
+    walk: Any  # tokens that pass through a recurrent state one after the other
     launches: Any
     flash: Any
     points: int
@@ -59,7 +60,7 @@ def _row(point: int, often: float, machine: Machine, one: Operator, peak: str) -
     return (
         point, KINDS.index(_kind(one)), QUANTS.index(of), often * one.count, one.weight_bytes / machine.bandwidth,
         one.cache_bytes / machine.bandwidth, one.bytes / machine.bandwidth, one.flops / rate, one.flops / fp16, scores,
-        max(rows, 1e-9), tokens, ggml.launches(one), machine.flash_attention,
+        max(rows, 1e-9), tokens, one.context, ggml.launches(one), machine.flash_attention,
     )  # fmt: skip
 
 
@@ -77,11 +78,10 @@ def seconds(flat: Flat, of: dict[str, Any]) -> Any:
     """Seconds of every point; `of` has an array for each constant of `GgmlKernels`, by quants where it differs."""
     kind = flat.kind
     rates = ggml.Rates(of["bandwidth_share"], of["prompt_bandwidth_share"], of["flops_share"])
-    batched = ggml.beyond_one(np.where(kind == 1, flat.tokens, flat.rows))
     dense = ggml.multiplied(flat.weights_s, flat.compute_s, flat.rows, rates, of["fill_rows"])
-    experts = ggml.multiplied(
-        flat.weights_s, flat.compute_s * batched, flat.rows,
-        rates._replace(compute=rates.compute * of["experts_flops_share"]), of["tile_rows"],
+    experts = ggml.woken_experts(
+        (flat.weights_s / rates.read_one, flat.weights_s / rates.read_many),
+        flat.compute_s / (rates.compute * of["experts_flops_share"]), flat.tokens, flat.rows, of["tile_rows"],
     )  # fmt: skip
     share = np.where(flat.flash, of["attention_flops_share"], of["attention_flops_share_no_flash"])
     passes = np.where(flat.flash, 0, of["scores_passes"])
@@ -92,7 +92,11 @@ def seconds(flat: Flat, of: dict[str, Any]) -> Any:
     latency = ggml.launched(
         flat.launches, np.where(kind == 1, flat.tokens, flat.rows), of["launch_s"], of["many_launch_s"]
     )
-    latency = latency + np.where(kind == 1, of["experts_s"], 0) + np.where(kind == 4, of["state_s"], 0)
+    latency = (
+        latency
+        + np.where(kind == 1, of["experts_s"], 0)
+        + np.where(kind == 4, ggml.walked(flat.walk, of["state_s"], of["state_token_s"]), 0)
+    )
     return np.bincount(flat.point, flat.count * (work + latency), minlength=flat.points)
 
 

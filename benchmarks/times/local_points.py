@@ -17,6 +17,7 @@ from times.shapes import shape
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.catalog.quantization.online import requantize
+from kvcalc.counting.params import active_parameters
 from kvcalc.counting.work import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
@@ -57,7 +58,8 @@ class LocalPoint:
     def pipeline(self) -> float:
         """A prompt's ubatches pass the stages one behind the other."""
         ubatches = sum(often for often, _ in self.steps)
-        return 1.0 if self.decodes else pipelined(ubatches, self.stages) / ubatches
+        parameters = active_parameters(self.replica.model) / self.stages
+        return 1.0 if self.decodes else pipelined(ubatches, self.stages, parameters) / ubatches
 
     def operators(self) -> list[tuple[float, Operator]]:
         return [(often, one) for often, step in self.steps for one in self.replica.operators(step)]

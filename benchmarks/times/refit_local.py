@@ -2,28 +2,35 @@
 
 import datetime
 import json
+import shlex
 import tomllib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accuracy_reports import speed_points
 from times.fit_local import FAMILIES, Family, Problem, fit, kernels_of
 from times.fit_ranges import fit_range
 from times.local_points import LocalPoint, point_of, row_of_case
 from times.refit_kernels import rounded, write
 
 from kvcalc.catalog.files.toml import data_dir
-from kvcalc.catalog.ggml import forget_rows
+from kvcalc.catalog.ggml import NATIVE, forget_rows
+from kvcalc.catalog.gpus import load_gpu
+from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.model import MoeMlp
 from kvcalc.timing.ranges import FILE as RANGES
 
 CASES = ("llamacpp_xd", "llamacpp_board")
 HEADER = """llama.cpp's kernels: by backend, since a month's builds, and by class of device; seconds and shares.
 Written by benchmarks/refit.py. `points` and `devices` are behind a row's family, `error` is the median on them."""
 Residual = tuple[float, str, bool]  # log of measured / predicted, the device, whether a result of llama-bench
-HELD = 0.82  # share of left-out points that a range holds
+MOST_HELD = 0.9  # share of left-out points that a range holds at most
+REPORTS = "speed.json"  # beside the results of llama-bench
+REPORTED = ("local decode", "local prompts")
 FEW_DEVICES = 3
 LIKELY = {"HIP?": "HIP"}  # decode runs on AMD cards under Linux: fitted, never scored
 
@@ -123,31 +130,58 @@ def refit(points_file: Path, save: bool) -> None:
         }
         rows += [_rounded(row) for row in kernels_of(family, values, evidence)]
         for point, seconds in zip(problem.points, kept, strict=True):
-            kind = f"llamacpp-{family.backend}-{'decode' if point.decodes else 'prompts'}"
-            residuals[kind].append((float(np.log(point.measured_s / seconds)), point.device, "engine" in point.row))
+            found = (float(np.log(point.measured_s / seconds)), point.device, "engine" in point.row)
+            for kind in kinds_of(family.backend, point.decodes, point.replica.routed):
+                residuals[kind].append(found)
+    if save:
+        write(data_dir("gpu_specs") / "llamacpp" / "kernels.toml", HEADER, {"kernels": rows})
+        forget_rows()
+    for kind, residual in reported(points_file.with_name(REPORTS)):
+        residuals[kind].append(residual)
     ranges = {kind: scaled_range(kind, some) for kind, some in sorted(residuals.items())}
     for kind, found in ranges.items():
         print(f"{kind:<28}{found['low']:>7.2f}{found['high']:>7.2f}{found['points']:>7}{found['cells']:>5}")
     if save:
-        write(data_dir("gpu_specs") / "llamacpp" / "kernels.toml", HEADER, {"kernels": rows})
-        forget_rows()
         _write_ranges(ranges)
 
 
-def scaled_range(kind: str, every: Sequence[Residual]) -> dict[str, Any]:
-    """Where HELD of the left-out points fall: the range by devices, scaled about its middle.
+def kinds_of(backend: str, decodes: bool, routed: bool) -> tuple[str, str]:
+    """The range that a residual counts for, and the one that stands in where too few devices are behind that."""
+    what = "decode" if decodes else "prompts"
+    return f"llamacpp-{backend}-{'moe' if routed else 'dense'}-{what}", f"llamacpp-{backend}-{what}"
 
-    By devices alone it would be that of those with one point each, and hold nearly all of those with many. Results of
-    llama-bench before scoreboards and old tables, where enough devices have them.
+
+def reported(path: Path) -> Iterator[tuple[str, Residual]]:
+    """(kind, residual) of strangers' reports, whom no constant saw; by the kernels as shipped."""
+    for case in json.loads(path.read_text(encoding="utf-8")) if path.is_file() else ():
+        if case["group"] not in REPORTED or case.get("doubtful_facts"):
+            continue
+        words = shlex.split(case["command"])
+        gpu = load_gpu(words[words.index("--gpu") + 1])
+        routed = any(isinstance(group.mlp, MoeMlp) for group in load_model(str(path.parent / words[2])).groups)
+        for point in speed_points(case, path.parent):
+            if point.have and point.counts:
+                ratio = float(np.log(point.have / point.want))
+                for kind in kinds_of(NATIVE[gpu.vendor], case["group"] == REPORTED[0], routed):
+                    yield kind, (ratio, f"report of {gpu.name}", True)
+
+
+def scaled_range(kind: str, every: Sequence[Residual]) -> dict[str, Any]:
+    """The range by devices; its longer end is cut where it holds more than MOST_HELD of results of llama-bench.
+
+    Those before scoreboards and old tables, where enough devices have them: many results of one device are alike.
     """
-    reports = [one for one in every if one[2]]
-    some = reports if len({device for _, device, _ in reports}) >= FEW_DEVICES else every
-    ratios, devices = np.array([ratio for ratio, *_ in some]), [device for _, device, _ in some]
-    found = fit_range(ratios, devices)
-    middle, half = (np.log(found.low) + np.log(found.high)) / 2, (np.log(found.high) - np.log(found.low)) / 2
-    inside = float(np.quantile(np.abs(ratios - middle), HELD)) if half else 0.0
-    low, high = float(np.exp(middle - inside)), float(np.exp(middle + inside))
-    return rounded({"kind": kind, "low": low, "high": high, "points": found.points, "cells": found.cells})
+    found = fit_range(np.array([ratio for ratio, *_ in every]), [device for _, device, _ in every])
+    low, high = np.log(found.low), np.log(found.high)
+    reports = np.sort([ratio for ratio, _, is_report in every if is_report])
+    below, most = int((reports < low).sum()), int(MOST_HELD * len(reports))
+    if high > -low and below + most < len(reports):
+        high = min(high, max(-low, float(reports[below + most])))
+    elif high < -low and len(reports) - below > most:
+        above = int((reports > high).sum())
+        low = max(low, min(-high, float(reports[max(len(reports) - above - most - 1, 0)])))
+    ends = {"low": float(np.exp(low)), "high": float(np.exp(high))}
+    return rounded({"kind": kind} | ends | {"points": found.points, "cells": found.cells})
 
 
 def _write_ranges(ranges: dict[str, dict[str, Any]]) -> None:
@@ -156,4 +190,9 @@ def _write_ranges(ranges: dict[str, dict[str, Any]]) -> None:
     header = "\n".join(line[2:] for line in text.splitlines() if line.startswith("# "))
     kept = {table["kind"]: table for table in tomllib.loads(text)["range"]}
     kept |= {kind: found for kind, found in ranges.items() if found["cells"] >= FEW_DEVICES}
+    for kind in list(kept):  # what stands in for neither is nobody's
+        _, _, rest = kind.partition("llamacpp-")
+        backend, _, what = rest.rpartition("-")
+        if {f"llamacpp-{backend}-dense-{what}", f"llamacpp-{backend}-moe-{what}"} <= set(kept):
+            del kept[kind]
     write(RANGES, header, {"range": [kept[kind] for kind in sorted(kept)]})

@@ -5,7 +5,8 @@ scale), `k` (q4_k and the other k- and i-quants: superblocks), `mx` (mxfp4, nvfp
 
     one row        bytes / (bandwidth_share · BW)
     more rows      bytes / (share · BW) + FLOPs / (flops_share · peak) · (rows + fill_rows) / rows
-    experts        the same, with the rows of one woken expert, `tile_rows` and experts_flops_share
+    experts        reading and computing overlap, √(read² + compute²); compute with the rows of one woken expert,
+                   `tile_rows` and experts_flops_share
     cache          bytes / (cache_share · BW)
     prompts        FLOPs / (attention_flops_share · P_fp16); without flash attention the scores go to memory and back
     launches       launch_s each: two a multiplication (its input is quantized first), some more a layer
@@ -49,6 +50,7 @@ class GgmlKernels(Frozen):
     many_launch_s: Seconds  # of one with more
     experts_s: Seconds  # once a layer with experts: routing, sorting
     state_s: Seconds  # once a recurrent layer
+    state_token_s: Seconds  # and once for each further token of a sequence, which walk through the state in turn
     evidence: str
     points: Count | None = None
     error: float | None = None

@@ -68,7 +68,8 @@ def kinds(machine: Machine, routed: bool, timed: Timed, unusual: bool = False) -
     profile = machine.profile
     if machine.ggml is not None:
         where = "offload" if machine.offloads else machine.ggml.backend
-        return (f"llamacpp-{where}-{'decode' if timed == 'decode' else 'prompts'}",)
+        what = "decode" if timed == "decode" else "prompts"
+        return (f"llamacpp-{where}-{'moe' if routed else 'dense'}-{what}", f"llamacpp-{where}-{what}")
     plain = f"{'moe' if routed else 'dense'}-{timed}"
     known = knowledge(machine)
     if unusual and known == "measured":

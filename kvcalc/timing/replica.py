@@ -6,6 +6,7 @@ from typing import Any
 
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.operators.passes import step_operators
+from kvcalc.counting.params import active_parameters
 from kvcalc.counting.placement import HostPart, placed_operators
 from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
@@ -50,7 +51,8 @@ class Replica:
         """The share of its chunks' times that a prompt takes: llama.cpp's ubatches pass the stages as a pipeline."""
         if self.machine.ggml is None:
             return 1.0
-        return pipelined(chunks, self.layout.pipeline_parallel_size) / chunks
+        stages = self.layout.pipeline_parallel_size
+        return pipelined(chunks, stages, active_parameters(self.model) / stages) / chunks
 
     @cached_property
     def passes(self) -> dict[Step, Any]:

@@ -136,6 +136,7 @@ def test_every_range_and_profile_is_reached_by_some_deployment() -> None:
     local = [Deployment(engine="llamacpp", n_gpu_layers=layers) for layers in (None, 1)]
     own = [*product(("rtx3090", "mi300x", "apple-m2-ultra", "arc-b580"), local)]
     for name, deployment in (*own, ("rtx3090", replace(local[0], backend="vulkan"))):
-        reached |= {range_around(machine_of(load_gpu(name), deployment), False, timed).kind for timed in TIMED}
+        machine = machine_of(load_gpu(name), deployment)
+        reached |= {range_around(machine, routed, timed).kind for routed, timed in product((False, True), TIMED)}
     assert {one.name for one in profile_file.profiles()} - chosen == {"serving"}  # what the others are like
     assert set(spreads()) == reached

@@ -38,7 +38,10 @@ def test_every_range_is_of_something_that_a_command_times() -> None:
         if profile.vendor in ("", gpu.vendor):
             known = kinds(with_profile(gpu, profile), routed, timed)
             reached.add(next((kind for kind in known if kind in spreads()), known[-1]))
-    local = {f"llamacpp-{where}-{what}" for where in (*get_args(Backend), "offload") for what in ("decode", "prompts")}
+    local = set()
+    for where, model, what in product((*get_args(Backend), "offload"), ("dense", "moe"), ("decode", "prompts")):
+        names = (f"llamacpp-{where}-{model}-{what}", f"llamacpp-{where}-{what}")
+        local.add(next(name for name in names if name in spreads()))
     assert set(spreads()) == {kind for kind in reached if not kind.startswith("llamacpp")} | local
 
 

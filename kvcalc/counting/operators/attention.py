@@ -211,4 +211,5 @@ def _state(
         compute=model.dtype,
         format=state_type(mixer, model, state_dtype),
         rows=step.rows,
+        context=greatest(step.rows_each, step.tokens * least(step.prompts, 1)),
     )

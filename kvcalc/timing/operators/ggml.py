@@ -5,6 +5,7 @@ constants. One row of input is multiplied by kernels that read weights and do li
 work in tiles, whose arithmetic does not hide behind the reading.
 """
 
+from math import log
 from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, least
@@ -31,7 +32,10 @@ HOST_SWITCH_S = 30e-6  # a graph is split where the device changes
 # From one device of a layer split to the next: the median over 13 pairs of one and four GPUs, 0.17 to 1.1 ms
 # (XiongjieDai/GPU-Benchmarks-on-LLM-Inference); what one row weighs does not matter.
 HOP_S = 0.33e-3
-PIPELINE_SHARE = 0.62  # of the stages' time is work
+# Of the time of a layer split's stages, what is work while ubatches follow each other: by 60 runs of two models on four
+# GPUs of six kinds (the same source), 0.70 at 2e9 parameters a stage, 0.35 at 17.5e9, where next to nothing overlaps.
+BUSY, BUSY_PARAMETERS, BUSY_SLOPE = 0.70, 2e9, 0.16  # the last: lost with each e-fold of parameters
+LEAST_BUSY, MOST_BUSY = 0.25, 0.80
 
 
 class Rates(NamedTuple):
@@ -90,20 +94,31 @@ def launched(kernels: float, rows: Quantity, one_s: float, many_s: float) -> Qua
     return kernels * (one_s + beyond_one(rows) * (many_s - one_s))
 
 
-def pipelined(ubatches: float, stages: int) -> float:
+def walked(tokens: Quantity, layer_s: Quantity, token_s: Quantity) -> Quantity:
+    """Seconds that a recurrent layer takes beside reading its state: its tokens pass through it one after the other.
+
+    Source: ggml-org/llama.cpp, gated_delta_net.cu, whose kernel loops over the tokens of a ubatch.
+
+    >>> walked(1, 60e-6, 1e-6), round(walked(513, 60e-6, 1e-6) * 1e6)
+    (6e-05, 572)
+    """
+    return layer_s + greatest(tokens - 1, 0) * token_s
+
+
+def pipelined(ubatches: float, stages: int, stage_parameters: float) -> float:
     """Ubatches' worth of time until as many have passed all stages, one behind the other.
 
-        1 + (m - 1) / (0.62 · n)
+        1 + (m - 1) / (busy · n),  busy = 0.70 - 0.16 · ln(parameters of a stage / 2e9)
 
-    Source: XiongjieDai/GPU-Benchmarks-on-LLM-Inference. With four GPUs 16 ubatches of an 8B take 5.6 times one, of a
-    70B 12.6, for no reason known; the share lies between.
+    Source: XiongjieDai/GPU-Benchmarks-on-LLM-Inference. Why stages of large models do not overlap is not known.
 
-    >>> pipelined(16, 1), round(pipelined(16, 4), 1)
-    (16.0, 7.0)
+    >>> pipelined(16, 1, 8e9), round(pipelined(16, 4, 2e9), 1), round(pipelined(16, 4, 17.5e9), 1)
+    (16.0, 6.4, 11.6)
     """
     if stages == 1:
         return float(ubatches)
-    return 1 + (ubatches - 1) * min(1.0, 1 / (PIPELINE_SHARE * stages))
+    busy = min(MOST_BUSY, max(LEAST_BUSY, BUSY - BUSY_SLOPE * log(stage_parameters / BUSY_PARAMETERS)))
+    return 1 + (ubatches - 1) * min(1.0, 1 / (busy * stages))
 
 
 def ggml_seconds(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
@@ -139,7 +154,7 @@ def _device(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times
         return latency, _prompt(operator, machine, kernels)
     if kind in ("attention", "latent_attention", "state"):
         share = kernels.cache_share if machine.flash_attention else kernels.cache_share_no_flash
-        fixed = kernels.state_s if kind == "state" else 0.0
+        fixed = walked(operator.context, kernels.state_s, kernels.state_token_s) if kind == "state" else 0.0
         return latency + fixed, operator.bytes / (share * machine.bandwidth)
     return latency, operator.bytes / (kernels.elementwise_share * machine.bandwidth)
 
@@ -169,17 +184,37 @@ def launches(operator: Operator) -> float:
     return ATTENTION_LAUNCHES if operator.kind != "embedding" else 0
 
 
+def woken_experts(
+    read: tuple[Quantity, Quantity], compute: Quantity, tokens: Quantity, each: Quantity, tile: float
+) -> Quantity:
+    """Seconds of the experts that a step wakes: they are read while others compute, √(read² + compute²).
+
+    Args:
+        read: seconds of reading them for one token, and for many.
+        compute: of all rows at the achieved rate.
+        tokens: of the step; one token computes while it reads.
+        each: rows of one woken expert.
+        tile: rows that a tile wastes.
+
+    >>> woken_experts((0.02, 0.01), 0.5, 1, 1, 5), round(woken_experts((0.02, 0.01), 0.006, 64, 15, 5), 4)
+    (0.02, 0.0128)
+    """
+    wide = tokens > VECTOR_ROWS
+    reading = (1 - wide) * read[0] + wide * read[1]
+    computing = beyond_one(tokens) * compute * (each + tile) / greatest(each, 1)
+    return (reading**2 + computing**2) ** 0.5
+
+
 def _experts(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Quantity:
     """The rows of one woken expert share a tile."""
     load = operator.experts
     assert load is not None
     full = rates(operator, machine, kernels)
-    each = operator.rows / load.woken
-    return multiplied(
-        operator.weight_bytes,
-        operator.flops * beyond_one(load.tokens),
-        each,
-        full._replace(compute=full.compute * kernels.experts_flops_share),
+    return woken_experts(
+        (operator.weight_bytes / full.read_one, operator.weight_bytes / full.read_many),
+        operator.flops / (full.compute * kernels.experts_flops_share),
+        load.tokens,
+        operator.rows / load.woken,
         kernels.tile_rows,
     )
 

@@ -1,5 +1,6 @@
 """llama.cpp's kernels at round constants: specs/ggml.py's formulas worked out by hand."""
 
+from math import exp
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ KERNELS = build(
         "fill_rows": 16, "experts_flops_share": 0.5, "tile_rows": 4, "cache_share": 0.5, "cache_share_no_flash": 0.2,
         "attention_flops_share": 0.5, "attention_flops_share_no_flash": 0.25, "scores_passes": 3.0,
         "elementwise_share": 0.25, "launch_s": 1e-6, "many_launch_s": 3e-6, "experts_s": 10e-6, "state_s": 20e-6,
+        "state_token_s": 1e-6,
         "evidence": "round numbers",
     },
 )  # fmt: skip
@@ -68,15 +70,19 @@ def test_the_rows_of_one_expert_share_a_tile() -> None:
         load = ExpertLoad(8, 8, tokens, 1.0, woken_ranks)  # every token wakes all eight
         return time("experts", weight_bytes=1e9, flops=2e12, format="q4_k", bits=4.5, rows=rows, experts=load)
 
-    # One token: bytes alone. Four tokens are 32 rows, four an expert; half the rate, and four rows wasted in each.
+    # One token: bytes alone. Four tokens are 32 rows, four an expert; half the rate, and four rows wasted in each. From
+    # nine tokens on they are read by the kernels of many rows. Reading and computing overlap.
     assert experts(1, 8) == (pytest.approx(2e-6 + 10e-6), pytest.approx(1.25e-3))
-    assert experts(4, 32) == (pytest.approx(6e-6 + 10e-6), pytest.approx(1.25e-3 + 40e-3 * 8 / 4))
+    assert experts(4, 32) == (pytest.approx(6e-6 + 10e-6), pytest.approx((1.25e-3**2 + (40e-3 * 8 / 4) ** 2) ** 0.5))
+    assert experts(9, 72)[1] == pytest.approx((2.5e-3**2 + (40e-3 * 13 / 9) ** 2) ** 0.5)
 
 
 def test_a_cache_is_read_at_its_share_and_a_state_waits() -> None:
     assert time("attention", cache_bytes=1e9, rows=1) == (pytest.approx(2e-6), pytest.approx(2e-3))
     assert time("attention", flash=False, cache_bytes=1e9, rows=1)[1] == pytest.approx(5e-3)
-    assert time("state", cache_bytes=1e9, rows=1) == (pytest.approx(22e-6), pytest.approx(2e-3))
+    assert time("state", cache_bytes=1e9, rows=1, context=1) == (pytest.approx(22e-6), pytest.approx(2e-3))
+    # A prompt's tokens pass through the state one after the other.
+    assert time("state", cache_bytes=1e9, rows=101, context=101)[0] == pytest.approx(6e-6 + 120e-6)
     assert time("elementwise", activation_bytes=1e9, rows=1) == (pytest.approx(9e-6), pytest.approx(4e-3))
     assert time("embedding", activation_bytes=1e9, rows=1) == (0, pytest.approx(4e-3))
 
@@ -99,8 +105,9 @@ def test_the_host_reads_for_few_and_copies_for_many(rows: int, copied: bool) -> 
 
 def test_launches_and_stages() -> None:
     assert [launched(10, rows, 1e-6, 3e-6) for rows in (1, 2, 100)] == pytest.approx([10e-6, 30e-6, 30e-6])
-    # 0.62 of four stages' time is work: sixteen ubatches take one and fifteen parts of 2.48.
-    assert pipelined(16, 4) == pytest.approx(1 + 15 / 2.48)
-    assert pipelined(16, 2) == pytest.approx(1 + 15 / 1.24)
-    assert pipelined(1, 4) == 1
+    # 2e9 parameters a stage: 0.70 of four stages' time is work, sixteen ubatches take one and fifteen parts of 2.8.
+    assert pipelined(16, 4, 2e9) == pytest.approx(1 + 15 / 2.8)
+    assert pipelined(16, 4, 2e9 * exp(1)) == pytest.approx(1 + 15 / (4 * 0.54))
+    assert pipelined(16, 2, 30e9) == 16  # stages of a large model wait for each other
+    assert pipelined(1, 4, 2e9) == 1
     assert time("send", link_bytes=1e9, ranks=2) == (0.33e-3, 0)
