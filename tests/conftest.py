@@ -1,6 +1,7 @@
 """What every test shares: no network, no colour, 80 columns, and no silent skips in CI."""
 
 import importlib.util
+import os
 
 import pytest
 from hypothesis import settings
@@ -9,6 +10,9 @@ from hypothesis import settings
 settings.register_profile("kvcalc", deadline=None, max_examples=30)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("kvcalc")
+
+# Commands that tests start in a process of their own compile kvcalc once, not each anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 # Without the extra `run` the executor's tests are not part of the suite.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.catalog import gpus, spellings
@@ -200,7 +200,6 @@ def test_a_size_and_a_count_of_cores_must_be_a_boards(text: str) -> None:
     assert "the catalog has" in caught.value.hint
 
 
-@settings(max_examples=60)
 @given(st.sampled_from(gpu_names()), st.data())
 def test_how_a_name_is_written_does_not_matter(name: str, data: st.DataObject) -> None:
     """Hyphens as spaces or underscores, capitals, the vendor in front, the memory behind: the same board."""
@@ -326,7 +325,6 @@ JUNK = st.recursive(
 )
 
 
-@settings(max_examples=60)
 @given(field=st.sampled_from(sorted(field_names(GpuSpec))), value=JUNK.filter(lambda value: value is not None))
 def test_junk_in_any_field_is_a_spec_or_one_error(
     tmp_path_factory: pytest.TempPathFactory, field: str, value: object

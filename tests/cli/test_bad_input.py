@@ -166,7 +166,7 @@ JUNK = st.one_of(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flag=st.sampled_from(TEXT_FLAGS), value=JUNK)
 def test_junk_at_every_option(cli: Cli, flag: table.Flag, value: str) -> None:
     """Either an answer or a clean refusal; never a traceback, never half an answer."""
@@ -177,7 +177,7 @@ def test_junk_at_every_option(cli: Cli, flag: table.Flag, value: str) -> None:
         assert_refused(ran)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(min_size=1, max_size=40).filter(lambda text: not text.startswith("-")))
 def test_junk_as_a_model(cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -65,7 +65,7 @@ def inputs_of(answered: Any) -> dict[str, Any]:
     return {name: value for name, value in answered["inputs"].items() if name not in ALIASES}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=flags(), model=st.sampled_from(["llama-3-8b", "gpt-oss-20b", "gemma-3-27b"]))
 def test_the_command_read_back_gives_the_same_answer(cli: Cli, words: list[str], model: str) -> None:
     typed = answer(cli, [model, *words])

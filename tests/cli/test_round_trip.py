@@ -67,7 +67,7 @@ def answer(cli: Cli, *words: str) -> dict[str, Any] | None:
     return json.loads(ran.out) if ran.code == 0 else None
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(questions())
 def test_a_printed_command_gives_the_same_answer(cli: Cli, question: tuple[Words, Words]) -> None:
     asked, beside = question

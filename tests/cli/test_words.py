@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.cli.app import COMMANDS, _by_typer
@@ -35,7 +35,6 @@ def lines(draw: st.DrawFn) -> list[str]:
 
 
 @given(line=lines())
-@settings(max_examples=150, deadline=None)
 def test_a_plain_line_means_what_typer_reads(line: list[str]) -> None:
     called: list[tuple[dict[str, Any], dict[str, Any]]] = []
     with pytest.MonkeyPatch.context() as patch:

@@ -67,7 +67,6 @@ def test_replicas_do_not_share_a_cache(engine: str, spec: ModelSpec, pool: int, 
     assert alone == one_of_many
 
 
-@settings(max_examples=30)
 @given(st.sampled_from(MOE), st.sampled_from((1, 2, 4, 8)), st.sampled_from((1, 2, 4)), st.booleans())
 def test_all_ranks_together_load_the_model(name: str, tp: int, dp: int, experts: bool) -> None:
     assume(tp * dp <= 16)  # the experts of Llama-4-Scout

@@ -1,7 +1,7 @@
 """A context that nobody asked for: llama.cpp lowers the model's own until it fits."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.catalog.gpus import load_gpu
@@ -53,7 +53,6 @@ def test_builds_before_took_a_fixed_length() -> None:
     assert lowered_length(LLAMA, load_gpu("h100-sxm"), llamacpp(engine_version="b8000")) is None
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(8 * GIB, 40 * GIB), st.integers(0, 2 * GIB))
 def test_more_memory_never_shortens_it(memory: int, more: int) -> None:
     def length(usable: int) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.formulas.sampling import (
@@ -49,7 +49,6 @@ def test_residual_is_a_distribution_on_what_the_draft_underproposes(pair: tuple[
         assert (residual[p < q - 1e-12] == 0).all()
 
 
-@settings(max_examples=50)
 @given(pairs(), st.integers(1, 4), st.booleans(), st.integers(0, 2**32))
 def test_a_round_is_well_formed(pair: tuple[np.ndarray, np.ndarray], gamma: int, bonus: bool, seed: int) -> None:
     p, q = pair

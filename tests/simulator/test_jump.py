@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.simulator.arrivals import Arrivals
@@ -55,7 +55,6 @@ def differences(seed):
     return [name for name in want if not same(want[name], have[name])]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**40))
 def test_jump_equals_reference(seed):
     assert differences(seed) == []
@@ -66,7 +65,6 @@ def test_cases_with_copies_of_a_block(seed):
     assert differences(seed) == []
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**40))
 def test_jumps_change_nothing(seed):
     options, requests, times = case(seed)

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.answers.simulate.machine import Simulated
@@ -37,7 +37,6 @@ def swap(seed, jumps):
     return scheduler, seen
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**40))
 def test_swap_loses_nobody_and_jumps_change_nothing(seed):
     (fast, seen), (slow, other) = swap(seed, True), swap(seed, False)

@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvcalc.simulator.arrivals import Arrivals
@@ -28,7 +28,6 @@ def run(options, requests, times, jumps=True):
     return scheduler, seen, use
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**40), st.sampled_from([1, 1, 3]))
 @example(644484, 3)  # an arrival that is seen while all slots are taken
 def test_jumps_change_nothing(seed, interval):

@@ -31,7 +31,7 @@ def machine(request):
     return deployed, table, error
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, SEQUENCES - 4),
     st.integers(1, 60_000),

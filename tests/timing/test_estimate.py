@@ -23,7 +23,7 @@ from kvcalc.timing.replica import Replica
 Make = Callable[..., Machine]
 MODELS = ("llama-3-8b", "gpt-oss-120b", "deepseek-v3", "qwen3-next-80b-a3b")
 GPUS = ("h100-sxm", "a100-80g-sxm", "b200-sxm", "l40s", "mi300x", "rtx4090")
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def decode(model: ModelSpec, machine: Machine, batch: Any, context: Any, tp: int = 1) -> Pass:

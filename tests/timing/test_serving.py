@@ -34,7 +34,7 @@ from kvcalc.timing.serving import (
 
 Make = Callable[..., Machine]
 LLAMA = load_model("llama-3-8b")
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def replica(machine: Machine, name: str = "llama-3-8b", **settings: int) -> Replica:

@@ -43,7 +43,7 @@ MORE_KEYS = [
 
 @pytest.mark.parametrize("name", SOME)
 @given(data=st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_mutated_values_give_an_answer_or_a_clear_error(name: str, data: st.DataObject) -> None:
     config = config_of(name)
     for _ in range(data.draw(st.integers(1, 3))):

@@ -123,7 +123,7 @@ def test_a_period_in_a_family_that_is_not_known() -> None:
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=5,
 ))  # fmt: skip
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_key_gives_an_answer_that_can_be_shown_or_a_clear_error(name: str, key: str, value: Any) -> None:
     config = config_of(name)
     if key in config:

@@ -5,7 +5,7 @@ import io
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.engines.logs.facts import LogFacts
@@ -205,7 +205,6 @@ def test_any_text_is_an_answer_or_an_error(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from([p.example for p in patterns()]), min_size=1, max_size=12), st.data())
-@settings(deadline=None)
 def test_shuffled_and_damaged_lines(lines: list[str], data: st.DataObject) -> None:
     damaged = [line[: data.draw(st.integers(0, len(line)))] + data.draw(st.text(max_size=5)) for line in lines]
     try:
@@ -216,7 +215,6 @@ def test_shuffled_and_damaged_lines(lines: list[str], data: st.DataObject) -> No
 
 
 @given(st.sampled_from([p.example for p in patterns()]), st.data())
-@settings(deadline=None, max_examples=300)
 def test_figures_that_two_ranks_wrote_at_once(line: str, data: st.DataObject) -> None:
     """Any of its digits becomes something that belongs to no number, or to a number of another script."""
     at = data.draw(st.sampled_from([i for i, letter in enumerate(line) if letter.isdigit()] or [0]))

@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.engines.logs.read import read_log, read_starts
@@ -169,7 +169,6 @@ def test_lines_that_are_wrapped_between_words_are_read(name: str, width: int) ->
     assert {"tokens", "weights_bytes"} <= found.keys()
 
 
-@settings(max_examples=200, deadline=None)
 @given(pairs, st.data())
 def test_every_figure_stands_in_the_text(names: tuple[str, str], data: st.DataObject) -> None:
     """Cut, interleaved, wrapped and mixed at once: each figure is one that the text has, digit for digit."""
