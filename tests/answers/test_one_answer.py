@@ -17,7 +17,7 @@ MODELS = ("llama-3-8b", "qwen3-32b", "gpt-oss-120b", "qwen3-30b-a3b", "deepseek-
 GPUS = ("h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "l40s", "a100-80g-sxm")
 ENGINES = ("vllm", "sglang", "vllm")
 PRICE = "2.5"
-slow = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+slow = settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 @st.composite

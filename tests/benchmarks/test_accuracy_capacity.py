@@ -47,7 +47,7 @@ BUDGET = {
 def answers(folder: Path, cases: Any) -> dict[str, Any]:
     (folder / "cases.json").write_text(json.dumps(cases))
     line: list[str | Path] = [sys.executable, SCRIPT, "--cases", folder / "cases.json", "--configs", folder, "--json"]
-    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
     found = json.loads(done.stdout)
     assert set(found) == {"cases", "summary"}
     return {one["id"]: one for one in found["cases"]}

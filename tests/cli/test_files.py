@@ -81,12 +81,12 @@ def test_what_is_no_path_is_refused(cli: Cli, tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_standard_output_by_its_file_is_written_through(tmp_path: Path, name: str) -> None:
     line = [sys.executable, "-m", "kvcalc", *SIZE.split()]
-    piped = subprocess.run([*line, "-o", name], capture_output=True, text=True, timeout=60)
+    piped = subprocess.run([*line, "-o", name], capture_output=True, text=True, timeout=120)
     assert piped.returncode == 0
-    assert piped.stdout == subprocess.run(line, capture_output=True, text=True, timeout=60).stdout
+    assert piped.stdout == subprocess.run(line, capture_output=True, text=True, timeout=120).stdout
     kept = tmp_path / "kept"
     with kept.open("w") as file:
         before = kept.stat().st_ino
-        subprocess.run([*line, "-o", name], stdout=file, stderr=subprocess.DEVNULL, timeout=60, check=True)
+        subprocess.run([*line, "-o", name], stdout=file, stderr=subprocess.DEVNULL, timeout=120, check=True)
     assert kept.stat().st_ino == before
     assert kept.read_text() == piped.stdout

@@ -46,6 +46,9 @@ def words(flag: Flag) -> list[str]:
     return [name] if flag.kind == "switch" else [name, VALUES.get(flag.field, USUAL)]
 
 
+PLAIN: dict[str, Any] = {}  # what each command says without another flag, asked once
+
+
 def answer(capsys: pytest.CaptureFixture[str], argv: list[str]) -> Any:
     """The JSON of a command; None where it refuses."""
     code = run([*argv, "--json"])
@@ -56,7 +59,9 @@ def answer(capsys: pytest.CaptureFixture[str], argv: list[str]) -> Any:
 @pytest.mark.parametrize("command, flag", list(commands_flags()), ids=lambda one: getattr(one, "field", one))
 def test_a_flag_changes_a_figure_or_is_listed(capsys: pytest.CaptureFixture[str], command: str, flag: Flag) -> None:
     base = [command, *BASE[command].split()]
-    plain, found = answer(capsys, base), answer(capsys, [*base, *words(flag)])
+    if command not in PLAIN:
+        PLAIN[command] = answer(capsys, base)
+    plain, found = PLAIN[command], answer(capsys, [*base, *words(flag)])
     if found is None or found["result"] != plain["result"]:
         return
     new = [one["name"] for one in found["assumptions"] if one not in plain["assumptions"]]

@@ -15,7 +15,7 @@ def shell(command: str, **env: str) -> subprocess.CompletedProcess[str]:
     line = " ".join(LINE)
     return subprocess.run(
         ["sh", "-c", command.replace("KVCALC", line)],
-        capture_output=True, text=True, timeout=60, env={**os.environ, **env},
+        capture_output=True, text=True, timeout=120, env={**os.environ, **env},
         encoding=env.get("PYTHONIOENCODING", "utf-8"),
     )  # fmt: skip
 

@@ -18,22 +18,22 @@ ATTENTION = [
     {"dtype": dtype, "group": group, "kv_heads": kv, "dim": dim, "page": page, "window": window, "lengths": lengths,
      "splits": splits}
     for dtype, group, kv, dim, page, window, lengths, splits in [
-        ("fp32", 4, 2, 64, 64, None, [1, 64, 65, 200], 1),
-        ("fp32", 4, 2, 64, 16, None, [1, 63, 130], 4),
-        ("fp32", 1, 2, 64, 64, None, [1, 64, 150], 2),
-        ("fp32", 1, 2, 80, 16, 50, [1, 51, 140], 2),  # a window, and a width that is no power of two
-        ("fp32", 2, 1, 32, 128, 70, [2, 71, 200], 2),
+        ("fp32", 4, 2, 64, 64, None, [1, 64, 65], 1),
+        ("fp32", 4, 1, 64, 16, None, [1, 63], 4),
+        ("fp32", 1, 2, 64, 64, None, [64, 150], 2),
+        ("fp32", 1, 1, 80, 16, 50, [51, 140], 2),  # a window, and a width that is no power of two
+        ("fp32", 2, 1, 32, 128, 70, [2, 200], 2),
         ("fp32", 20, 1, 32, 32, None, [5, 90], 2),  # more heads than a tile
         ("fp32", 8, 1, 256, 32, None, [3, 70], 1),
         ("fp32", 3, 1, 64, 256, None, [1, 300], 8),  # parts with nothing in them
-        ("bf16", 4, 2, 128, 64, None, [1, 65, 200], 2),
+        ("bf16", 4, 2, 128, 64, None, [1, 65], 2),
         ("bf16", 1, 2, 64, 16, 40, [1, 90], 2),
         ("bf16", 7, 1, 64, 32, 33, [34, 100], 4),
         ("fp16", 4, 1, 64, 64, None, [64, 129], 2),
         ("fp16", 1, 1, 128, 256, None, [3, 257], 1),
     ]
 ]  # fmt: skip
-GLUE = [{"dtype": dtype, "norms": norms} for dtype in ("fp32", "bf16", "fp16") for norms in (False, True)]
+GLUE = [{"dtype": dtype, "norms": norms} for dtype, norms in (("fp32", True), ("bf16", True), ("fp16", False))]
 
 
 def run(script: str, cases: list[dict[str, Any]], **environment: str) -> list[dict[str, Any]]:
@@ -85,15 +85,20 @@ def others(arch: int) -> list[dict[str, Any]]:
 SHARED = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024, 90: 227 * 1024, 100: 227 * 1024, 120: 99 * 1024}
 
 
-@pytest.mark.parametrize("arch", SHARED)
-def test_kernels_compile_without_spilling(arch: int, tmp_path: Path) -> None:
-    shapes = [(64, 128, 4, "bf16"), (16, 128, 4, "bf16"), (64, 128, 1, "bf16"), (64, 64, 3, "fp16")]
-    cases = [split(arch, *shape) for shape in shapes] + others(arch)
+WHOLLY = (86, 90)  # the others differ from them in what the compiler makes of attention alone
+
+
+def test_kernels_compile_without_spilling(tmp_path: Path) -> None:
+    cases = []
+    for arch in SHARED:
+        cases += [split(arch, 64, 128, 4), split(arch, 64, 128, 1)]
+        if arch in WHOLLY:
+            cases += [split(arch, 16, 128, 4), split(arch, 64, 64, 3, "fp16"), *others(arch)]
     environment = {"TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
     results = run("compiled.py", cases, **environment)
     assert len(results) == len(cases)
-    for result in results:
+    for case, result in zip(cases, results, strict=True):
         assert result["local"] == 0, result  # spilled registers live in local memory
         assert result["stack"] == 0, result
         assert result["reg"] <= 128, result  # 65,536 registers hold four programs of 128 threads
-        assert result["shared"] <= SHARED[arch], result
+        assert result["shared"] <= SHARED[case["arch"]], result

@@ -121,13 +121,18 @@ def test_it_is_never_clamped_to_the_bound(machine: Make) -> None:
 
 
 def test_a_bound_is_never_above_the_low_of_the_estimate(machine: Make) -> None:
+    """A dense model on every GPU; every model where kernels were measured, and on the first GPU that borrows them."""
     models = [load_model(name) for name in MODELS]
     batches, contexts = np.array(list(product((1, 32, 512), (512, 32_768)))).T
-    for gpu, model in product(all_gpus(), models):
-        found = decode(model, machine(gpu.name), batches, contexts)
-        assert found.estimate is not None
-        assert (found.bound_s <= found.estimate.low).all(), (gpu.name, model.name)
-        assert (found.estimate.low <= found.estimate.value).all(), (gpu.name, model.name)
+    borrowed: set[str] = set()
+    for gpu in all_gpus():
+        on = machine(gpu.name)
+        for model in models[:1] if on.kernels.like in borrowed else models:
+            found = decode(model, on, batches, contexts)
+            assert found.estimate is not None
+            assert (found.bound_s <= found.estimate.low).all(), (gpu.name, model.name)
+            assert (found.estimate.low <= found.estimate.value).all(), (gpu.name, model.name)
+        borrowed |= {on.kernels.like} if on.kernels.like else set()
 
 
 @relaxed

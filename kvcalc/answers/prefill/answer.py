@@ -17,6 +17,7 @@ from kvcalc.answers.prefill.chunks import (
     decode_pass,
     free_chunk,
     mixed_pass,
+    require_few_steps,
 )
 from kvcalc.answers.prefill.pools import Load, disaggregation
 from kvcalc.answers.question import Question, runs_beyond
@@ -95,9 +96,11 @@ def _prompt(speed: Performance, point: OperatingPoint, settings: PrefillSettings
         compute_efficiency=settings.compute_efficiency,
         front_end_s=deployed.front_end_s,
     )
+    chunk = settings.chunk or _default_chunk(deployed, beside.batch)
+    require_few_steps(beside, chunk)
     first = speed.alone(prompt)
     alone = Pass(deployed.replica, first.prompt.step, settings.compute_efficiency)
-    return Prompt(deployed, beside, first, alone, settings.chunk or _default_chunk(deployed, beside.batch))
+    return Prompt(deployed, beside, first, alone, chunk)
 
 
 def _result(

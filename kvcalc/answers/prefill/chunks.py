@@ -43,14 +43,22 @@ def mixed_pass(deployed: Deployed, beside: Beside, tokens: int, start: int) -> P
     return Pass(deployed.replica, step, beside.compute_efficiency)
 
 
-def chunk_steps(deployed: Deployed, beside: Beside, chunk: int) -> tuple[Chunk, ...]:
-    """Every step of the prompt in chunks: the full ones in one sweep, then what is left."""
-    import numpy as np
+def require_few_steps(beside: Beside, chunk: int) -> None:
+    """Before any work.
 
+    Raises:
+        KvcalcError: the prompt in such chunks is more steps than a command works out.
+    """
     count = -(-(beside.prompt - beside.start) // chunk)
     if count > MOST_STEPS:
         said = f"a prompt of {format_count(beside.prompt)} tokens in chunks of {chunk:,} takes {count:,} steps"
         raise KvcalcError(f"--chunk: {said}", hint=f"at most {MOST_STEPS:,} are worked out: give a larger --chunk")
+
+
+def chunk_steps(deployed: Deployed, beside: Beside, chunk: int) -> tuple[Chunk, ...]:
+    """Every step of the prompt in chunks: the full ones in one sweep, then what is left."""
+    import numpy as np
+
     steps = formulas.chunks(beside.prompt - beside.start, chunk)
     starts = np.array([beside.start + done for done, _ in steps], dtype=float)
     sizes = np.array([tokens for _, tokens in steps], dtype=float)

@@ -219,5 +219,5 @@ def test_github_says_why_and_that_nothing_is_known(cli: Cli, tmp_path: Path) -> 
 
 def test_the_exit_code_survives_the_process(tmp_path: Path) -> None:
     path = budget(tmp_path, HEAD + CHAT + "[deployment.limit]\nmin-batch = 5000\n")
-    done = subprocess.run([sys.executable, "-m", "kvcalc", "check", path], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "kvcalc", "check", path], capture_output=True, timeout=120)
     assert done.returncode == 1

@@ -304,7 +304,7 @@ def test_the_environment_is_heard(hub: Hub, tmp_path: Path) -> None:
     """HF_ENDPOINT, HF_HOME and HF_TOKEN as a user sets them; nothing of the token on either stream."""
     environment = os.environ | {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN}
     code = "from kvcalc.catalog.models import load_model; print(load_model('org/tiny').hidden)"
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert run.stdout == "64\n", run.stderr
     assert TOKEN not in run.stdout + run.stderr
     assert (tmp_path / "home" / "hub" / "models--org--tiny").is_dir()

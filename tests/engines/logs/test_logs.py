@@ -228,10 +228,10 @@ def test_figures_that_two_ranks_wrote_at_once(line: str, data: st.DataObject) ->
 )
 def test_long_lines_are_quick(unit: str) -> None:
     text = "\n".join(pattern.key + " " + unit * LONGEST_LINE for pattern in patterns()[::7])
-    start = time.perf_counter()
+    start = time.process_time()
     with contextlib.suppress(KvcalcError):
         read_log(text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5  # of this process, whatever else the machine does
 
 
 def test_a_file_without_newlines_is_read_in_pieces() -> None:
