@@ -85,7 +85,7 @@ def others(arch: int) -> list[dict[str, Any]]:
 SHARED = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024, 90: 227 * 1024, 100: 227 * 1024, 120: 99 * 1024}
 
 
-WHOLLY = (86, 90)  # the others differ from them in what the compiler makes of attention alone
+WHOLLY = (90,)  # on the others attention alone is compiled, which takes the most registers and shared memory
 
 
 def test_kernels_compile_without_spilling(tmp_path: Path) -> None:
