@@ -27,6 +27,7 @@ COMMANDS = {
     "diagnose": "An engine's start-up log: where the memory went, what to change.",
     "calibrate": "This device's real bandwidth and matrix rate, as a GPU spec.",
     "run": "A paged decode loop on this device against the prediction.",
+    "report": "One self-contained page of the answers and figures.",
     "models": "The model cards: parameters, weights, cache, and their sources.",
     "gpus": "The GPU specs, with the source of each number.",
 }

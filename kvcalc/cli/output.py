@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from kvcalc.cli.files import check_writable, write_file
 from kvcalc.cli.messages import say
@@ -13,6 +13,7 @@ from kvcalc.render.page import Bars, Page, Plot
 from kvcalc.render.printable import encodable, printed
 from kvcalc.results.base import Report
 
+R = TypeVar("R", bound=Report)
 FORMATS = ("table", "json", "csv", "md", "github")
 PICTURES = ("svg", "png", "html")  # of commands that draw
 DRAWN = {"format": "table, json, csv, md, svg, png or html."}  # how they say so
@@ -21,13 +22,13 @@ DRAWN = {"format": "table, json, csv, md, svg, png or html."}  # how they say so
 class Output:
     """Chosen from the flags before any work, so that a bad path or format fails at once."""
 
-    def __init__(self, flags: dict[str, Any], formats: tuple[str, ...] = FORMATS) -> None:
+    def __init__(self, flags: dict[str, Any], formats: tuple[str, ...] = FORMATS, usual: str = "table") -> None:
         self.explain = bool(flags.pop("explain", False))
         asked = flags.pop("format", None)
         as_json = flags.pop("json", None)
         self.path = flags.pop("output", None)
         self.command = flags.pop("command", None)  # a pasted one
-        self.format = "json" if as_json else asked or _implied(self.path) or "table"
+        self.format = "json" if as_json else asked or _implied(self.path) or usual
         if as_json and asked not in (None, "json"):
             raise KvcalcError(f"--json and --format {asked} contradict each other", hint="give one of the two")
         if self.format not in formats:
@@ -52,12 +53,7 @@ class Output:
         pictures: Callable[[Any], Sequence[Plot | Bars]] | None = None,
     ) -> None:
         """Print or write the report in the chosen format; warnings go to stderr."""
-        if self.command is not None:
-            from kvcalc.answers.pasted import with_command
-
-            report = with_command(report, self.command)
-        for warning in report.warnings:
-            say("warning", warning)
+        report = self.announced(report)
         if self.explain and not report.figures:
             said = "no formulas to show here; `kvcalc size` or `step` with --explain takes one deployment apart"
             say("warning", said)
@@ -73,6 +69,16 @@ class Output:
             self.write(drawn(page(report).title, pictures(report), self.format))
         else:
             self.write(self._text(report, page(report)))
+
+    def announced(self, report: R) -> R:
+        """The report with the command that was pasted; its warnings go to stderr."""
+        if self.command is not None:
+            from kvcalc.answers.pasted import with_command
+
+            report = cast(R, with_command(report, self.command))
+        for warning in report.warnings:
+            say("warning", warning)
+        return report
 
     def _text(self, report: Report, page: Page) -> str:
         if report.inputs.get("serve"):

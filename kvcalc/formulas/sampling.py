@@ -112,6 +112,37 @@ def speculative_round(p: Any, q: Any, rng: Any) -> list[int]:
     return emitted
 
 
+def speculative_draws(p: Any, q: Any, count: int, rng: Any) -> Any:
+    """What one position emits in many independent rounds: each token drafted, then kept or replaced, all at once.
+
+    Args:
+        p: Target distribution, one row.
+        q: Draft distribution, one row.
+        count: Rounds.
+        rng: A `numpy.random.Generator`.
+
+    Returns:
+        How often each token was emitted.
+
+    Raises:
+        ValueError: A row is not a distribution.
+
+    Unit: rounds
+    Source: Leviathan et al. 2023, algorithm 1 at one position
+
+    >>> import numpy as np
+    >>> int(speculative_draws([0.6, 0.4], [0.9, 0.1], 2000, np.random.default_rng(0)).sum())
+    2000
+    """
+    import numpy as np
+
+    target, draft = _distribution(p), _distribution(q)
+    tokens = rng.choice(len(draft), size=count, p=draft)
+    rejected = rng.random(count) * draft[tokens] >= target[tokens]
+    tokens[rejected] = rng.choice(len(draft), size=int(rejected.sum()), p=residual_distribution(target, draft))
+    return np.bincount(tokens, minlength=len(draft))
+
+
 def _draw(distribution: Any, rng: Any) -> int:
     """A token by inversion; one of probability zero is never drawn."""
     import numpy as np

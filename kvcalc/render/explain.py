@@ -6,13 +6,14 @@ from kvcalc.results.base import Figure, Report
 
 def with_working(page: Page, report: Report) -> Page:
     """The page with what it leaves out else, a block for each figure, every source and every assumption."""
-    blocks = [Text(lines=_lines(figure), title=figure.name) for figure in report.figures]
+    blocks = [Text(lines=lines(figure), title=figure.name) for figure in report.figures]
     if report.sources and not any(block.title == "Sources" for block in page.blocks):
         blocks.append(sources(report))
     return page._replace(blocks=(*page.blocks, *page.more, *blocks), notes=all_assumed(report))
 
 
-def _lines(figure: Figure) -> tuple[str, ...]:
+def lines(figure: Figure) -> tuple[str, str, str, str]:
+    """The formula, the same with the values put in, the value, and the source."""
     value = "none" if figure.value is None else f"{_number(figure.value)} {figure.unit}"
     return (f"= {figure.formula}", f"= {figure.substituted}", f"= {value}", f"source: {figure.source}")
 

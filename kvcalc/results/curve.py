@@ -16,6 +16,8 @@ class CurvePoint(Frozen):
     concurrency: int | None  # clients of a replica, where lengths are given
     context: int
     bytes: float
+    weight_bytes: float  # and
+    cache_bytes: float  # of them
     flops: float
     intensity_flop_per_byte: float
     memory_time_s: float

@@ -28,6 +28,7 @@ RESULTS = {
     "diagnose": ("diagnose.DiagnoseResult",),
     "calibrate": ("calibrate.CalibrateResult", "calibration.CalibrationResult"),
     "run": ("run.RunResult",),
+    "report": ("report.ReportResult",),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvcalc.render.pictures.library import Made
 from tests.cli.conftest import Cli, assert_refused
 
 LINES = {
@@ -46,8 +47,8 @@ def test_of_one_model_what_each_trick_saves(cli: Cli, tmp_path: Path) -> None:
 class NoLibrary:
     """In place of the JavaScript, which takes seconds and is tested in a browser."""
 
-    def text(self) -> str:
-        return "window.vega = {}"
+    def made(self, specs: list[dict[str, Any]]) -> Made:
+        return Made("window.vega = {}", specs)
 
 
 def test_a_point_of_the_picture_is_the_tables(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +57,7 @@ def test_a_point_of_the_picture_is_the_tables(cli: Cli, tmp_path: Path, monkeypa
     points: Any = cli(line + " --json").result["points"]
     assert cli(f"{line} -o {tmp_path}/a.html").code == 0
     page = (tmp_path / "a.html").read_text()
-    figures = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    figures = json.loads(re.search(r'id="figure-data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
     columns, rows = figures["figure-1"]["rows"].values()
     assert [row[columns.index("y")] for row in rows] == [one["output_tokens_per_s_per_gpu"] for one in points]
     assert [row[columns.index("mark")] for row in rows] == [str(one["batch"]) for one in points]

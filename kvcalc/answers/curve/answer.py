@@ -187,6 +187,8 @@ def _point(speed: Performance, deployed: Deployed) -> CurvePoint:
         concurrency=None if speed.clients is None else speed.clients.concurrency,
         context=speed.point.context,
         bytes=float(step.bytes),
+        weight_bytes=float(step.weight_bytes),
+        cache_bytes=float(step.cache_bytes),
         flops=float(step.flops),
         intensity_flop_per_byte=float(step.flops / step.bytes),
         memory_time_s=float(step.memory_time_s),

@@ -195,7 +195,12 @@ def _held_elsewhere(held: Capacity | None, mean_tokens: float) -> list[int]:
 
 
 def _caches(deployed: Deployed, asked: SimulateSettings, extra: int) -> bool:
-    """Prefix caching: as asked, else as vLLM has it: on, unless sequences have states. Samples share their prompt."""
+    """Prefix caching: as asked, else as vLLM has it: on, unless sequences have states. Samples share their prompt.
+
+    Static batches and caches in one piece are of a time before it: there is none.
+    """
+    if asked.scheduler == "static" or asked.reservation != "none":
+        return False
     given = deployed.deployment.enable_prefix_caching
     return (asked.samples > 1 or (deployed.engine.TIMED and not extra)) if given is None else given
 

@@ -4,6 +4,7 @@ A spec is a dict as https://vega.github.io/vega-lite/docs/spec.html has it. Its 
 picture, a page and the table behind it have the same numbers.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from kvcalc.render.page import Bars, Plot
@@ -15,6 +16,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 HEIGHT = 320  # pixels
 SMALL, TEXT, TITLE = 11, 12, 14  # pixels of type
+BARE: Spec = {"grid": False, "ticks": False, "domain": False}  # an axis of names alone
+UPRIGHT: Spec = {"grid": False, "labelAngle": 0}
 
 
 def config(colour: Colours) -> Spec:
@@ -66,7 +69,23 @@ def nominal(field: str, title: str | None = None, **more: Any) -> Spec:
     return {"field": field, "type": "nominal", "title": title, "sort": None, **more}
 
 
-def chart(rows: list[dict[str, Any]], layers: list[Spec], title: str = "", height: int = HEIGHT, **more: Any) -> Spec:
+def coloured(field: str, colours: Colours, columns: int = 3, symbol: str = "circle") -> Spec:
+    """The encoding of a name by its own colour, with a legend in so many columns."""
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    return nominal(field, scale=scale, legend={"direction": "horizontal", "columns": columns, "symbolType": symbol})
+
+
+def dot(colour: str, size: int = 130) -> Spec:
+    """The mark of a point."""
+    return {"type": "point", "filled": True, "opacity": 1, "size": size, "color": colour}
+
+
+def rows_of(values: Iterable[object], *names: str) -> list[dict[str, Any]]:
+    """Fields of values as rows."""
+    return [{name: getattr(one, name) for name in names} for one in values]
+
+
+def chart(rows: list[dict[str, Any]], layers: list[Spec], title: str = "", height: Any = HEIGHT, **more: Any) -> Spec:
     """Layers over one set of rows, as wide as what holds them."""
     found: Spec = {
         "$schema": SCHEMA,
@@ -77,6 +96,16 @@ def chart(rows: list[dict[str, Any]], layers: list[Spec], title: str = "", heigh
         **more,
     }
     return found | ({"title": title} if title else {})
+
+
+def parameters(**values: Any) -> list[Spec]:
+    """Numbers and names that controls set, as a spec declares them."""
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def chosen(*names: str) -> Spec:
+    """The transform that leaves the rows of the frame which the controls choose."""
+    return {"filter": " && ".join(f"datum.{name} === {name}" for name in names)}
 
 
 def of_block(block: Plot | Bars, colour: Colours) -> Spec:

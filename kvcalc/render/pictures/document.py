@@ -8,7 +8,6 @@ from typing import Any
 
 from kvcalc import __version__
 from kvcalc.render.pictures.chart import SCHEMA, Spec, config
-from kvcalc.render.pictures.draw import compiled
 from kvcalc.render.pictures.figure import Column, Control, Figure
 from kvcalc.render.pictures.library import Library
 from kvcalc.render.pictures.palette import style_sheet, variables
@@ -18,14 +17,16 @@ HEAD = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,
 
 def document(title: str, body: str, figures: Sequence[tuple[str, Figure]], library: Library) -> bytes:
     """The page: its text, its figures by their ids, and the JavaScript that draws them."""
-    data = {name: _data(figure) for name, figure in figures}
+    made = library.made([_styled(spec) for _, figure in figures for spec in figure.specs])
+    specs = iter(made.specs)
+    data = {name: _data(figure) | {"specs": [next(specs) for _ in figure.specs]} for name, figure in figures}
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     style = style_sheet() + _file("page.css")
     parts = [
         f'<!doctype html>\n<html lang="en"><head>{HEAD}<title>{escape(title)}</title>',
         f'<meta name="generator" content="kvcalc {__version__}"><style>{style}</style></head>\n<body>{body}',
-        f'<script type="application/json" id="figures">{text}</script>',
-        f"<script>{_script(library.text())}</script>\n<script>{_script(_file('page.js'))}</script></body></html>\n",
+        f'<script type="application/json" id="figure-data">{text}</script>',
+        f"<script>{_script(made.javascript)}</script>\n<script>{_script(_file('page.js'))}</script></body></html>\n",
     ]
     return "\n".join(parts).encode()
 
@@ -40,16 +41,20 @@ def _script(text: str) -> str:
 
 def _data(figure: Figure) -> dict[str, Any]:
     """What the page's script needs of a figure; rows as columns, for they are most of the page."""
-    names = list(dict.fromkeys(name for row in figure.rows for name in row))
     return {
-        "rows": {"columns": names, "rows": [[row.get(name) for name in names] for row in figure.rows]},
-        "specs": [_runnable(spec) for spec in figure.specs],
+        "rows": _packed(figure.rows),
+        "numbers": _packed(figure.numbers),
         "controls": [
             {"name": one.name, "values": one.values, "labels": _labels(one), "at": one.at} for one in figure.controls
         ],
-        "table": {"filter": figure.filter, "columns": [_column(one) for one in figure.columns]},
+        "table": {"of": figure.tabled, "filter": figure.filter, "columns": [_column(one) for one in figure.columns]},
         "readout": [_column(one) | {"filter": one.filter} for one in figure.readout],
     }
+
+
+def _packed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {"columns": names, "rows": [[row.get(name) for name in names] for row in rows]}
 
 
 def _column(column: Column) -> dict[str, Any]:
@@ -59,11 +64,10 @@ def _column(column: Column) -> dict[str, Any]:
     return {"field": column.field, **said}
 
 
-def _runnable(spec: Spec) -> dict[str, Any]:
-    """Compiled, in the page's colours, its rows left out: the figure has them once."""
-    colour = variables()
-    bare = {**spec, "$schema": SCHEMA, "data": {"name": "rows"}, "background": None, "config": config(colour)}
-    return compiled({**bare, "config": {**bare["config"], "aria": False}})
+def _styled(spec: Spec) -> Spec:
+    """In the page's colours, its rows left out: the figure has them once."""
+    bare = {**spec, "$schema": SCHEMA, "data": {"name": spec["data"]["name"]}, "background": None}
+    return {**bare, "config": {**config(variables()), "aria": False}}
 
 
 def figure_html(name: str, figure: Figure, heading: str = "h3") -> str:
@@ -72,7 +76,7 @@ def figure_html(name: str, figure: Figure, heading: str = "h3") -> str:
         f'<div class="view" role="img" aria-label="{escape(spec.get("description") or figure.title)}"></div>'
         for spec in figure.specs
     )
-    controls = "".join(map(_control, figure.controls))
+    controls = "".join(_control(one, f"{name}-{one.name}") for one in figure.controls)
     numbers = "".join(
         f'<span>{escape(one.heading)} <b data-field="{i}">{escape(_cell(_first(figure, one.filter), one))}</b></span>'
         for i, one in enumerate(figure.readout)
@@ -83,19 +87,28 @@ def figure_html(name: str, figure: Figure, heading: str = "h3") -> str:
         f'<figure id="{name}">',
         f'<div class="controls">{controls}</div>' if controls else "",
         f'<div class="readout" aria-live="polite">{numbers}</div>' if numbers else "",
-        views,
+        f'<div class="{figure.layout}">{views}</div>' if figure.layout else views,
         f"<details><summary>The figure as a table</summary>{_table(figure)}</details>",
-        f'<p class="command">In a terminal: <code>{escape(figure.command)}</code></p>' if figure.command else "",
+        terminal(figure.commands),
         "</figure>",
     ]
     return "".join(parts)
+
+
+def terminal(commands: Sequence[str]) -> str:
+    """The lines that give the same, folded away."""
+    if not commands:
+        return ""
+    lines = escape("\n".join(commands))
+    return f'<details><summary>The same in a terminal</summary><pre tabindex="0">{lines}</pre></details>'
 
 
 def _labels(control: Control) -> tuple[str, ...]:
     return control.labels or tuple(f"{value:,}" if isinstance(value, int) else str(value) for value in control.values)
 
 
-def _control(control: Control) -> str:
+def _control(control: Control, at: str) -> str:
+    """A native input with its label; `at` is its id, for an output inside a label would be what it names."""
     name, label, labels = escape(control.name), escape(control.label), _labels(control)
     if control.kind == "check":
         ticked = " checked" if control.at else ""
@@ -105,21 +118,21 @@ def _control(control: Control) -> str:
             f'<option value="{i}"{" selected" if i == control.at else ""}>{escape(text)}</option>'
             for i, text in enumerate(labels)
         )
-        return f'<label><span>{label}</span><select name="{name}">{options}</select></label>'
+        return f'<label for="{at}"><span>{label}</span><select id="{at}" name="{name}">{options}</select></label>'
     return (
-        f"<label><span>{label} <output>{escape(labels[control.at])}</output></span>"
-        f'<input type="range" name="{name}" min="0" max="{len(labels) - 1}" step="1" value="{control.at}" '
-        f'aria-valuetext="{escape(labels[control.at])}"></label>'
+        f'<label for="{at}"><span>{label} <output for="{at}">{escape(labels[control.at])}</output></span>'
+        f'<input type="range" id="{at}" name="{name}" min="0" max="{len(labels) - 1}" step="1" '
+        f'value="{control.at}" aria-valuetext="{escape(labels[control.at])}"></label>'
     )
 
 
-def _chosen(figure: Figure, names: Sequence[str]) -> list[dict[str, Any]]:
+def _chosen(figure: Figure, rows: list[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
     state = {one.name: one.values[one.at] for one in figure.controls}
-    return [row for row in figure.rows if all(row[name] == state[name] for name in names)]
+    return [row for row in rows if all(row[name] == state[name] for name in names)]
 
 
 def _first(figure: Figure, names: Sequence[str]) -> dict[str, Any]:
-    return next(iter(_chosen(figure, names)), {})
+    return next(iter(_chosen(figure, figure.numbers or figure.rows, names)), {})
 
 
 def _table(figure: Figure) -> str:
@@ -131,7 +144,7 @@ def _table(figure: Figure) -> str:
             f"<td{side}>{escape(_cell(row, one))}</td>" for one, side in zip(figure.columns, aligned, strict=True)
         )
         + "</tr>"
-        for row in _chosen(figure, figure.filter)
+        for row in _chosen(figure, figure.numbers if figure.tabled == "numbers" else figure.rows, figure.filter)
     )
     return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
@@ -152,11 +165,11 @@ def _cell(row: dict[str, Any], column: Column) -> str:
 
 
 def _significant(value: float) -> str:
-    """Three digits, without trailing zeros.
+    """Three digits without trailing zeros, but whole numbers whole.
 
     >>> _significant(12345.6), _significant(9.9225), _significant(0.012), _significant(2.0)
-    ('12,300', '9.92', '0.012', '2')
+    ('12,346', '9.92', '0.012', '2')
     """
-    rounded = float(f"{value:.3g}")
-    text = f"{rounded:,.12f}".rstrip("0").rstrip(".")
-    return text or "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.3g}'):,.12f}".rstrip("0").rstrip(".") or "0"

@@ -27,11 +27,6 @@ def png(spec: Spec) -> bytes:
     return bytes(_converter().vegalite_to_png(spec, scale=PNG_SCALE, show_warnings=False))
 
 
-def compiled(spec: Spec) -> dict[str, Any]:
-    """The Vega spec that a page runs."""
-    return dict(_converter().vegalite_to_vega(spec, show_warnings=False))
-
-
 def _converter() -> Any:
     import vl_convert
 

@@ -39,8 +39,11 @@ class Figure(NamedTuple):
     filter: tuple[str, ...] = ()  # controls that choose the rows of the table
     controls: tuple[Control, ...] = ()
     readout: tuple[Column, ...] = ()
+    numbers: list[dict[str, Any]] = []  # noqa: RUF012 - a second set of rows: one a frame
+    tabled: Literal["rows", "numbers"] = "rows"  # which of them the table shows
     says: str = ""  # how to read it
-    command: str = ""  # that gives the same in a terminal
+    commands: tuple[str, ...] = ()  # that give the same in a terminal
+    layout: Literal["", "pair", "pair tall"] = ""  # pictures beside each other; the first as high as two
 
 
 def of_plot(plot: Plot, colour: Colours) -> Figure:

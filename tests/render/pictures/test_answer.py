@@ -10,6 +10,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.render.page import Bars, Plot, Series, Target
 from kvcalc.render.pictures.answer import drawn
 from kvcalc.render.pictures.chart import of_block
+from kvcalc.render.pictures.library import Made
 from kvcalc.render.pictures.palette import colours
 
 PLOT = Plot(
@@ -65,7 +66,7 @@ def test_nothing_to_draw_is_said() -> None:
 
 
 def figures_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
+    found = re.search(r'<script type="application/json" id="figure-data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     return dict(json.loads(found[1]))
 
@@ -73,8 +74,8 @@ def figures_of(page: str) -> dict[str, Any]:
 class NoLibrary:
     """In place of the JavaScript, which takes seconds and is tested in a browser."""
 
-    def text(self) -> str:
-        return "window.vega = {}"
+    def made(self, specs: list[dict[str, Any]]) -> Made:
+        return Made("window.vega = {}", specs)
 
 
 def test_a_page_holds_rows_tables_and_no_address_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
