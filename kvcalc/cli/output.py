@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from kvcalc.cli.files import check_writable, write_file
 from kvcalc.cli.messages import say
@@ -75,7 +75,7 @@ class Output:
         if self.command is not None:
             from kvcalc.answers.pasted import with_command
 
-            report = cast(R, with_command(report, self.command))
+            report = with_command(report, self.command)
         for warning in report.warnings:
             say("warning", warning)
         return report

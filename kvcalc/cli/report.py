@@ -28,9 +28,8 @@ def command(model: ModelArgument, flags: Flags) -> None:
     own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
     if output.format == "json":
         from kvcalc.answers.report.answer import report
-        from kvcalc.render.machine import to_json
 
-        output.write(to_json(output.announced(report(model, flags, own)), "report", explain=True))
+        output.write(output.announced(report(model, flags, own)).to_json(explain=True))
         return
     from kvcalc.render.pictures.library import Library
 

@@ -1,6 +1,6 @@
 """The answer to `kvcalc report`: other commands' answers for one deployment, and the frames of its six figures."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from kvcalc.results.base import Range, Report
 from kvcalc.results.plan import PlanResult
@@ -245,4 +245,5 @@ class ReportResult(Frozen):
 
 
 class ReportReport(Report):
+    command: ClassVar[str] = "report"
     result: ReportResult

@@ -5,7 +5,7 @@ from html import escape
 
 from kvcalc import __version__
 from kvcalc.render.explain import lines as working
-from kvcalc.render.page import assumed, sources
+from kvcalc.render.page import all_assumed, sources
 from kvcalc.render.pages import plan as plan_page
 from kvcalc.render.pages import size as size_page
 from kvcalc.render.pictures.blocks import block_html
@@ -36,7 +36,7 @@ def page(report: ReportReport, library: Library) -> bytes:
         f'<nav aria-label="Sections">{links}</nav></header><main>',
         tiles(result.size),
         '<h2 id="answer">What it holds, how fast it is, what it costs</h2><div class="pair">',
-        *(block_html(block) for block in sized.blocks),
+        *(block_html(block) for block in (*sized.blocks, *sized.more)),
         f"</div>{terminal([result.commands['size']])}",
         '<h2 id="plan">The cheapest deployments for a workload</h2>',
         *_plan(report, missing.get("plan")),
@@ -49,7 +49,7 @@ def page(report: ReportReport, library: Library) -> bytes:
         *_formulas(report),
         "</div>",
         '<h2 id="assumed">What is assumed, and where the figures are from</h2>',
-        _notes(assumed(report)),
+        _notes(all_assumed(report)),
         _notes(sources(report).lines),
         f"</main><footer><p>kvcalc {__version__}. Every figure is in the JSON of the command beside it.</p></footer>",
     ]  # fmt: skip
@@ -88,7 +88,7 @@ def _plan(report: ReportReport, why_not: str | None) -> Iterator[str]:
         return
     found = plan_page.page(PlanReport(inputs={}, result=result.plan))
     yield f"<p>{escape(found.title)}: {escape(found.verdict)}.</p>"
-    yield from (block_html(block) for block in found.blocks)
+    yield from (block_html(block) for block in (*found.blocks, *found.more))
     yield terminal([result.commands["plan"]])
 
 
