@@ -51,7 +51,7 @@ MANY_PARAMETERS = {
     *(f"catalog/config/families/tensors.py:{name}" for name in ("linear", "stacked", "_pair")),
     *("catalog/files/card_text.py:card_text", "catalog/hub/errors.py:_refusal"),
     *("counting/operators/attention.py:mixer_operators", "counting/operators/matmul.py:gemm"),
-    *(f"counting/operators/passes.py:{name}" for name in ("decode_step", "prefill_step", "mixed_step")),
+    "counting/operators/passes.py:decode_step",
     *("executor/glue.py:rotary", "executor/loop.py:__init__", "executor/skeleton.py:skeleton"),
     *("formulas/prefill.py:chunked_prefill_step_times", "timing/operators/matmul.py:matmul_time"),
     *(f"timing/operators/attention.py:{name}" for name in ("latent_attention_time", "prefill_attention_time")),

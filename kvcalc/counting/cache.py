@@ -77,11 +77,6 @@ class CacheProfile(NamedTuple):
         """Growth while every window is still filling."""
         return _whole(sum(group.bytes_per_token for group in self.groups))
 
-    def growth_at(self, context: int) -> float:
-        """Bytes that one more token adds at this context."""
-        growing = (g for g in self.groups if g.window is None or context < g.window)
-        return _whole(sum(group.bytes_per_token for group in growing))
-
     def stored(self, context: int) -> float:
         return _whole(sum(group.stored(context) for group in self.groups))
 

@@ -102,11 +102,6 @@ class Capacity(Frozen):
         sizes = [group.block_size for pool in self.pools for group in pool.groups if group.block_size]
         return min(sizes, default=None)
 
-    @property
-    def used_bytes(self) -> int:
-        """Of `pool_bytes`, what whole blocks fill."""
-        return sum(pool.num_blocks * pool.block_bytes for pool in self.pools)
-
     def max_concurrency(self, max_model_len: int | None = None) -> float | None:
         """Sequences of max_model_len that fit, fractions counted, as engines print it; None: no limit."""
         length = max_model_len or self.max_model_len or 1

@@ -25,7 +25,7 @@ def test_an_index_is_read_whole_and_the_rest_to_its_limit() -> None:
     assert (window.stored(500), window.read(500), window.read(100)) == (1287, 1287, 1007)
     both = CacheProfile(groups=(sparse, window))
     assert (both.fixed_bytes, both.bytes_per_token, both.bytes_per_token_at_start) == (7, 1000, 1010)
-    assert [both.growth_at(context) for context in (127, 128)] == [1010, 1000]
+    assert [both.stored(context + 1) - both.stored(context) for context in (127, 128)] == [1010, 1000]
     assert (both.stored(5000), both.read(5000)) == (5_000_000 + 1287, 1_000_000 + 2048 * 800 + 1287)
 
 

@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.operators.attention import attended
-from kvcalc.counting.operators.passes import decode_step, mixed_step, prefill_step
-from kvcalc.counting.work import Operator, woken
+from kvcalc.counting.operators.passes import decode_step, step_operators
+from kvcalc.counting.work import Operator, Step, woken
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.step import experts_touched
 from kvcalc.specs.deployment import Layout
+from kvcalc.specs.model import ModelSpec
 
 TP8 = Layout(tensor_parallel_size=8)
+
+
+def prefill(model: ModelSpec, tokens: int, start: int = 0) -> tuple[Operator, ...]:
+    return step_operators(model, Layout(), Step(prompts=1, tokens=tokens, start=start), "bf16")
 
 
 def total(operators: tuple[Operator, ...], field: str, *kinds: str) -> float:
@@ -66,11 +71,11 @@ def test_latent_attention_is_absorbed_in_decode_and_expanded_in_prefill() -> Non
     decode = named(decode_step(model, batch=1, context=1000), "latent attention")
     assert decode.flops == 2 * 128 * 1000 * (2 * 512 + 64)
     assert decode.cache_bytes == 1000 * (512 + 64) * 2
-    prefill = named(prefill_step(model, tokens=1000), "prefill latent attention")
-    assert prefill.flops == 2 * 128 * (128 + 64 + 128) * 1000**2 / 2
+    expanded = named(prefill(model, tokens=1000), "prefill latent attention")
+    assert expanded.flops == 2 * 128 * (128 + 64 + 128) * 1000**2 / 2
     # kv_b_proj multiplies a row a sequence when absorbed, every cached token when expanded.
     assert named(decode_step(model, batch=4, context=1000), "self_attn.kv_b_proj").rows == 4
-    assert named(prefill_step(model, tokens=100, start=900), "self_attn.kv_b_proj").rows == 1000
+    assert named(prefill(model, tokens=100, start=900), "self_attn.kv_b_proj").rows == 1000
 
 
 def test_sparse_attention_reads_the_chosen_tokens_and_the_whole_index() -> None:
@@ -131,8 +136,7 @@ def test_recurrent_state_is_read_and_written() -> None:
 def test_cross_attention_keys_are_made_once() -> None:
     model = load_model("llama-3.2-90b-vision")
     decode = decode_step(model, batch=1, context=100)
-    prefill = prefill_step(model, tokens=100)
-    cross = [one for one in prefill if one.name.endswith(("k_proj", "v_proj")) or one.rows == 6404]
+    cross = [one for one in prefill(model, tokens=100) if one.name.endswith(("k_proj", "v_proj")) or one.rows == 6404]
     assert not any(one.rows == 6404 for one in decode)
     assert named(decode, "cross-attention").cache_bytes > 0
     assert all(one.rows > 100 for one in cross)
@@ -147,7 +151,7 @@ def test_verification_reads_the_cache_once_for_all_rows() -> None:
 
 def test_a_mixed_step_is_both_of_its_parts() -> None:
     model = load_model("llama-3-8b")
-    mixed = mixed_step(model, batch=64, context=1024, tokens=256, start=1792)
+    mixed = step_operators(model, Layout(), Step(decode=64, context=1024, prompts=1, tokens=256, start=1792), "bf16")
     assert named(mixed, "down").rows == 64 + 256
     assert named(mixed, "head").rows == 64 + 1  # the prompt's last row alone
     assert named(mixed, "attention (full)").cache_bytes == 64 * 1024 * 4096
@@ -173,8 +177,8 @@ def test_windowed_pairs_are_what_counting_gives(start: int, tokens: int, window:
 @given(st.integers(1, 4000), st.integers(1, 4000))
 def test_chunks_of_a_prompt_compute_what_the_whole_does(first: int, second: int) -> None:
     model = load_model("llama-3-8b")
-    whole = prefill_step(model, tokens=first + second)
-    parts = prefill_step(model, tokens=first), prefill_step(model, tokens=second, start=first)
+    whole = prefill(model, tokens=first + second)
+    parts = prefill(model, tokens=first), prefill(model, tokens=second, start=first)
     heads = [named(one, "head").flops for one in (whole, *parts)]
     apart = [total(one, "flops") - head for one, head in zip((whole, *parts), heads, strict=True)]
     assert apart[0] == pytest.approx(apart[1] + apart[2])

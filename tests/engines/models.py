@@ -1,5 +1,6 @@
 """Small models built by hand, with the dimensions of public configs."""
 
+from kvcalc.engines.capacity import Capacity
 from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
 from kvcalc.specs.model import (
@@ -12,6 +13,11 @@ from kvcalc.specs.model import (
     ModelSpec,
     Recurrent,
 )
+
+
+def filled(held: Capacity) -> int:
+    """Bytes of a pool that whole blocks fill."""
+    return sum(pool.num_blocks * pool.block_bytes for pool in held.pools)
 
 
 def model(*groups: tuple[int, Mixer], max_context: int | None = 8192, **more: object) -> ModelSpec:

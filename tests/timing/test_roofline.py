@@ -4,8 +4,8 @@ import pytest
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operators.passes import decode_step, prefill_step
-from kvcalc.counting.work import Operator
+from kvcalc.counting.operators.passes import decode_step, step_operators
+from kvcalc.counting.work import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout
 from kvcalc.timing.peaks import arithmetic, joining_link
@@ -31,7 +31,7 @@ def test_the_operator_bound_of_a_decode_step(batch: int, context: int, milliseco
 
 
 def test_the_operator_bound_of_a_prefill() -> None:
-    found = operator_bound_total(prefill_step(LLAMA, tokens=32_768), H100)
+    found = operator_bound_total(step_operators(LLAMA, Layout(), Step(prompts=1, tokens=32_768), "bf16"), H100)
     assert found == pytest.approx(0.782, rel=0.015)
 
 

@@ -57,11 +57,6 @@ def _said(name: str, value: Any) -> Iterator[str]:
     yield f"{value}B" if name.endswith(("_bytes", "_bytes_per_s")) and name not in GIB_FIELDS else str(text_of(value))
 
 
-def without_note(text: str) -> str:
-    """The text without its comment, for who splits it into words."""
-    return _NOTE.sub("", text)
-
-
 def noted(text: str) -> Note:
     """What the comments of a text say.
 

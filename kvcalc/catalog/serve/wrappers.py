@@ -1,8 +1,7 @@
-"""A command inside a container: `docker run`, a compose file, a Kubernetes manifest."""
+"""A command inside a container: a compose file, a Kubernetes manifest."""
 
 import json
 import re
-import shlex
 from collections.abc import Sequence
 
 from kvcalc.catalog.serve.emit import Command
@@ -30,13 +29,6 @@ def container_words(command: Command) -> tuple[str, ...]:
     if about["image_program"]:
         return (*command.words, *listens)
     return (about["image_takes"], command.model, *command.arguments, *listens)
-
-
-def docker(command: Command) -> str:
-    """One line for a shell."""
-    port = PORTS[command.engine]
-    before = ["docker", "run", "--gpus", "all", "--ipc=host", "-p", f"{port}:{port}", "-v", f"hub:{CACHE}"]
-    return shlex.join([*before, image_of(command), *container_words(command)])
 
 
 def compose(command: Command, gpus: int) -> str:

@@ -53,42 +53,6 @@ def decode_step(
     return step_operators(model, layout, step, cache_dtype, state_dtype)
 
 
-def prefill_step(
-    model: ModelSpec,
-    layout: Layout = ONE_GPU,
-    *,
-    tokens: Quantity,
-    start: Quantity = 0,
-    prompts: Quantity = 1,
-    cache_dtype: str = "bf16",
-    state_dtype: str | None = None,
-    causal: bool = True,
-) -> tuple[Operator, ...]:
-    """The operators of one prefill step: `tokens` tokens of each of `prompts` prompts, after `start` cached ones.
-
-    `causal=False` lets every token see all others, as encoders and block-diffusion models do.
-    """
-    step = Step(prompts=prompts, tokens=tokens, start=start, causal=causal)
-    return step_operators(model, layout, step, cache_dtype, state_dtype)
-
-
-def mixed_step(
-    model: ModelSpec,
-    layout: Layout = ONE_GPU,
-    *,
-    batch: Quantity,
-    context: Quantity,
-    tokens: Quantity,
-    start: Quantity = 0,
-    prompts: Quantity = 1,
-    cache_dtype: str = "bf16",
-    state_dtype: str | None = None,
-) -> tuple[Operator, ...]:
-    """The operators of a step that decodes `batch` sequences and carries a chunk of `prompts` prompts beside them."""
-    step = Step(decode=batch, context=context, prompts=prompts, tokens=tokens, start=start)
-    return step_operators(model, layout, step, cache_dtype, state_dtype)
-
-
 def step_operators(
     model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None = None
 ) -> tuple[Operator, ...]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from kvcalc.catalog.serve.emit import Command, command_of
 from kvcalc.catalog.serve.served import read_command
 from kvcalc.catalog.serve.table import index
-from kvcalc.catalog.serve.wrappers import compose, docker, kubernetes
+from kvcalc.catalog.serve.wrappers import compose, container_words, image_of, kubernetes
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 
@@ -72,6 +73,12 @@ def test_a_printed_command_reads_back_as_the_deployment(deployment: Deployment) 
     command = command_of("some/model", deployment)
     assert command is not None
     assert back(command.line, command, deployment) == deployment
+
+
+def docker(command: Command) -> str:
+    """One line for a shell, as people paste it."""
+    before = ["docker", "run", "--gpus", "all", "--ipc=host", "-p", "8000:8000", "-v", "hub:/root/.cache/huggingface"]
+    return shlex.join([*before, image_of(command), *container_words(command)])
 
 
 @given(deployments())

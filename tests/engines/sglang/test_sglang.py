@@ -1,7 +1,7 @@
 """SGLang's pools against its start-up logs; "GB" there is GiB."""
 
 import pytest
-from engines.models import GEMMA_3_27B, QWEN3_5_9B, QWEN3_5_27B, gqa, latent, mamba2, model
+from engines.models import GEMMA_3_27B, QWEN3_5_9B, QWEN3_5_27B, filled, gqa, latent, mamba2, model
 
 from kvcalc.engines import capacity
 from kvcalc.engines.sglang.capacity import cells, max_running_requests, state_bytes
@@ -73,7 +73,7 @@ def test_windows_get_eight_tenths_of_the_slots() -> None:
     full, sliding = held.pools
     assert held.kv_cache_size_tokens == full.num_blocks
     assert sliding.num_blocks == int(full.num_blocks * 0.8)
-    assert 0.999 * 60 * GIB < held.used_bytes <= 60 * GIB
+    assert 0.999 * 60 * GIB < filled(held) <= 60 * GIB
 
 
 def test_states_and_how_many_for_each_request() -> None:
