@@ -4,11 +4,12 @@ import ast
 import inspect
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from kvcalc.results.base import Figure
+from kvcalc.results.base import Figure, Range
+from kvcalc.specs.base import replace
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -26,6 +27,7 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"max": max, "min": min, "floor": math.floor, "ceil": math.ceil}
 _MOST_TERMS = 10_000
+SPREAD = "docs/reference/accuracy.md: about 80 % of measurements fall between the ends"
 
 Number = float | int
 
@@ -71,6 +73,24 @@ def docstring_lines(fn: Callable[..., Any]) -> dict[str, str]:
         else:
             last = None
     return found
+
+
+def figure_of(name: str, formula: str, inputs: Mapping[str, Number], unit: str, source: str) -> Figure:
+    """A figure that is what its formula gives at its inputs.
+
+    >>> figure_of("wait", "2 * step_s", {"step_s": 0.01}, "s", "docs").value
+    0.02
+    """
+    bare = Figure(name=name, value=None, unit=unit, formula=formula, inputs=dict(inputs), source=source)
+    return replace(bare, value=evaluate(bare))
+
+
+def ends(name: str, found: Range, unit: str) -> Iterator[Figure]:
+    """The ends of a range, as shares of the value; nothing where it has no width."""
+    for end in ("low", "high"):
+        share = getattr(found, end) / found.value if found.value else 1.0
+        if share != 1.0:
+            yield figure_of(f"{name}, {end}", "share * value", {"share": share, "value": found.value}, unit, SPREAD)
 
 
 def evaluate(figure: Figure) -> Number | None:

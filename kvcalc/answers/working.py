@@ -2,7 +2,7 @@
 
 from math import isclose
 
-from kvcalc.answers.explain import explain
+from kvcalc.answers.explain import ends, explain
 from kvcalc.answers.performance import Performance
 from kvcalc.formulas import matmul, step
 from kvcalc.formulas.cost import usd_per_million_tokens
@@ -35,6 +35,12 @@ def working(speed: Performance) -> tuple[Figure, ...]:
     figures += _throughput(speed, "the bound", float(one.bound_s))
     if one.estimate is not None:
         figures += _throughput(speed, "the estimate", float(one.estimate.value))
+    if speed.estimate is not None:
+        found = speed.estimate
+        figures += ends("estimate", found.step_time_s, "s")
+        figures += ends("throughput at the estimate", found.output_tokens_per_s, "tokens/s")
+        if (cost := found.usd_per_million_output_tokens) is not None:
+            figures += ends("USD per million output tokens at the estimate", cost, "USD per million tokens")
     return tuple(figures)
 
 

@@ -193,11 +193,20 @@ def first_token(
     if asked.equal and profile.lock_step:
         prompts = profile.queue_base_equal + profile.queue_slope_equal * others
         return front + prompt_s * prompts
-    busy = clients * prompt_s / (prompt_s + asked.output_len * tpot_s)
-    wait = prompt_s * least(busy / (2 * greatest(1 - busy, LEAST_IDLE)), others / 2)
+    wait = prompt_wait(clients, prompt_s, asked.output_len * tpot_s)
     joining = 0.0 if profile.prefill_first else step_s / 2 * least(others, 1)
     first_wave = 1 / asked.waves
     return front + prompt_s + first_wave * prompt_s * others / 2 + (1 - first_wave) * (wait + joining)
+
+
+def prompt_wait(clients: Quantity, prompt_s: Quantity, decoding_s: Quantity) -> Quantity:
+    """Seconds that a prompt waits for others': a queue of N that each take pf and then decode for a while.
+
+    >>> prompt_wait(clients=5, prompt_s=0.1, decoding_s=0.9)
+    0.05
+    """
+    busy = clients * prompt_s / (prompt_s + decoding_s)
+    return prompt_s * least(busy / (2 * greatest(1 - busy, LEAST_IDLE)), (clients - 1) / 2)
 
 
 def polling(interval: Quantity, asked: Requests, clients: Quantity, times_s: tuple[Quantity, Quantity]) -> Quantity:

@@ -1,5 +1,8 @@
 """Every printed formula, evaluated from its printed inputs, gives the printed figure."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from kvcalc.answers.explain import evaluate
@@ -26,7 +29,46 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("line", LINES)
+SHOWN = [
+    "size llama-3-8b --gpu h100-sxm -tp 2 --isl 2k --osl 256",
+    "size llama-3-8b --gpu l40s --isl 2k --osl 256 --concurrency 500 --prefix-hit 1024",
+    "size gpt-oss-20b --gpu h100-sxm --isl 1k --osl 99 --equal-lengths --concurrency 8",
+    "size qwen3-8b --gpu h100-sxm --engine sglang --isl 1k --osl 99 --scheduler-recv-interval 10",
+    "size llama-3-8b --gpu h100-sxm --engine trtllm -dp 2 --batch 8",
+    "step deepseek-v3 --gpu h200-sxm -tp 8 --batch 64 --context 4096",
+]
+OF_A_PAGE = (
+    *("weight_bytes_per_gpu", "overhead_bytes_per_gpu", "kv_pool_bytes_per_gpu", "kv_cache_max_concurrency"),
+    *("max_batch", "bound", "estimate", "serving", "by_context", "bytes", "flops", "intensity_flop_per_byte"),
+    *("ridge_flop_per_byte", "memory_time_s", "compute_time_s", "bound_s", "operator_bound_s", "estimate_s"),
+)
+NO_FIGURES = {"context", "prefix_hit", "waiting", "running", "num_prompts", "ttft_alone_bound_s", "output_tokens_per_s_per_gpu"}
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Every number in a part of a result, but for what was asked."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if name not in NO_FIGURES:
+                yield from numbers(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, int | float):
+        yield value
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_every_figure_of_the_page_is_explained(cli: Cli, line: str) -> None:
+    """Each number that the page shows is a figure's, or the input of one: a count that the model's config gives."""
+    answer = cli(line + " --explain --json").json
+    known = [value for one in answer["figures"] for value in (one["value"], *one["inputs"].values())]
+    for name in OF_A_PAGE:
+        for wanted in numbers(answer["result"].get(name)):
+            assert any(one == pytest.approx(wanted, rel=1e-9) for one in known), (name, wanted)
+
+
+@pytest.mark.parametrize("line", [*LINES, *SHOWN])
 def test_formulas_give_their_figures(cli: Cli, line: str) -> None:
     figures = [build(Figure, one) for one in cli(line + " --explain --json").json["figures"]]
     assert figures

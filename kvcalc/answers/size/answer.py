@@ -116,10 +116,15 @@ def _figures(question: Question) -> SizeResult:
 
 
 def _working(speed: Performance) -> tuple[Figure, ...]:
+    from kvcalc.answers.serving_working import serving_working
     from kvcalc.answers.size.working import size_working
+    from kvcalc.answers.step.rows import rows_of, sums
     from kvcalc.answers.working import working
 
-    return (*size_working(speed.deployed, speed.point.context), *working(speed))
+    deployed, point = speed.deployed, speed.point
+    contexts = tuple(dict.fromkeys((point.context, *(row.context for row in _by_context(deployed)))))
+    step = () if speed.step is None else sums(rows_of(deployed, speed.step))
+    return (*size_working(deployed, contexts), *working(speed), *step, *serving_working(speed))
 
 
 def _longest(deployed: Deployed) -> int | None:

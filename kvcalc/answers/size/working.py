@@ -4,20 +4,38 @@ from collections.abc import Iterator
 from math import inf
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.explain import explain
+from kvcalc.answers.explain import explain, figure_of
 from kvcalc.engines.capacity import Pool
+from kvcalc.engines.memory.budget import NOTHING
 from kvcalc.formulas import cache, paging
 from kvcalc.results.base import Figure
 from kvcalc.units import format_count
 
+RULES = "the engine's own rules: docs/explanation/memory.md"
 
-def size_working(deployed: Deployed, context: int) -> tuple[Figure, ...]:
+
+def size_working(deployed: Deployed, contexts: tuple[int, ...]) -> tuple[Figure, ...]:
     """Figures whose formula is the engine's rule; where an engine rounds otherwise, the figure is left out."""
     held = _ideal if deployed.replica.ideal else _blocks
-    return (*_pool(deployed), *held(deployed, context))
+    figures = (*_memory(deployed), *(one for context in contexts for one in held(deployed, context)))
+    return tuple({one.name: one for one in figures}.values())
 
 
-def _pool(deployed: Deployed) -> Iterator[Figure]:
+def _memory(deployed: Deployed) -> Iterator[Figure]:
+    """The engine's share, what it holds beside weights and cache, and the pool that is left."""
+    budget = deployed.budget
+    share = deployed.gpu_memory_utilization
+    if share is not None and int(share * budget.total) == budget.requested:
+        inputs = {"gpu_memory_utilization": share, "memory_bytes": budget.total}
+        yield figure_of("engine's share", "floor(gpu_memory_utilization * memory_bytes)", inputs, "bytes", RULES)
+    peak = budget.activation.peak if budget.activation else NOTHING
+    terms = {
+        "lora_bytes": budget.lora, "workspace_bytes": budget.workspace, "reserve_bytes": budget.reserve,
+        "outside_pytorch_bytes": budget.non_torch, "activation_bytes": peak,
+        "graphs_bytes": budget.graphs if budget.graphs_charged else NOTHING,
+    }  # fmt: skip
+    if budget.given_overhead is None and (held := {name: one.value for name, one in terms.items() if one.high}):
+        yield figure_of("memory beside weights and cache", " + ".join(held), held, "bytes", RULES)
     if deployed.pool_bytes is not None and not deployed.budget.pool_given:
         yield explain(
             cache.kv_memory_left,

@@ -6,15 +6,15 @@ from kvcalc.answers.load import at_least_one
 from kvcalc.answers.paging import paging_of
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question
+from kvcalc.answers.serving_working import serving_working
 from kvcalc.answers.step.result import step_result
-from kvcalc.answers.step.rows import operator_rows, sums, with_shares
+from kvcalc.answers.step.rows import rows_of, sums
 from kvcalc.answers.subject import inputs_of
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.answers.working import working
-from kvcalc.results.step import OperatorRow, StepReport
+from kvcalc.results.step import StepReport
 from kvcalc.specs.base import replace
-from kvcalc.timing.passes import Pass
 
 
 def step(question: Question, with_working: bool = True) -> StepReport:
@@ -26,14 +26,14 @@ def step(question: Question, with_working: bool = True) -> StepReport:
     at = speed.step
     assert at is not None
     result = replace(
-        step_result(deployed, point, found, at, operators=_operators(deployed, at)),
+        step_result(deployed, point, found, at, operators=rows_of(deployed, at)),
         serving=speed.serving,
         paging=paging_of(deployed, point),
     )
     return StepReport(
         inputs=inputs_of(deployed, batch=result.batch, context=result.context),
         result=result,
-        figures=(*working(speed), *sums(result.operators)) if with_working else (),
+        figures=(*working(speed), *sums(result.operators), *serving_working(speed)) if with_working else (),
         assumptions=(
             *question.assumptions,
             *assumed,
@@ -44,13 +44,3 @@ def step(question: Question, with_working: bool = True) -> StepReport:
         sources=deployed.sources,
         warnings=speed.warnings,
     )
-
-
-def _operators(deployed: Deployed, at: Pass) -> tuple[OperatorRow, ...]:
-    """Every operator; last, for a real engine, what the engine itself adds."""
-    if at.replica.ideal:
-        return with_shares(operator_rows(deployed, at.operators, None))
-    engine = OperatorRow(
-        name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(at.engine_s)
-    )
-    return with_shares((*operator_rows(deployed, at.operators, at.operator_times), engine))

@@ -9,10 +9,21 @@ from kvcalc.results.base import Figure
 from kvcalc.results.step import Intensity, OperatorRow
 from kvcalc.specs.base import replace
 from kvcalc.timing.estimate import OperatorTime
+from kvcalc.timing.passes import Pass
 from kvcalc.timing.roofline import operator_bound, operator_limit
 
 BOUND_SOURCE = "Williams, Waterman and Patterson 2009 (roofline), of each operator"
 ESTIMATE_SOURCE = "constants measured for each kind of kernel: docs/explanation/time.md"
+
+
+def rows_of(deployed: Deployed, at: Pass) -> tuple[OperatorRow, ...]:
+    """Every operator; last, for a real engine, what the engine itself adds."""
+    if at.replica.ideal:
+        return with_shares(operator_rows(deployed, at.operators, None))
+    engine = OperatorRow(
+        name="engine", count=1, bytes=0, flops=0, time_s=0, limit="engine", estimate_s=float(at.engine_s)
+    )
+    return with_shares((*operator_rows(deployed, at.operators, at.operator_times), engine))
 
 
 def operator_rows(

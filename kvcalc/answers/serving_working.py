@@ -1,0 +1,147 @@
+"""The working of a busy server: what its latencies, rates and costs are made of, by the formulas of its timing."""
+
+from collections.abc import Iterator
+
+from kvcalc.answers.explain import ends, explain, figure_of
+from kvcalc.answers.performance import Performance
+from kvcalc.counting.work import Step
+from kvcalc.formulas.cost import usd_per_million_tokens
+from kvcalc.results.base import Figure
+from kvcalc.results.performance import Serving
+from kvcalc.timing.estimate import front_end_time
+from kvcalc.timing.passes import pass_of
+from kvcalc.timing.serving import Steady, carried_time, polling, prefills_seen, prompt_wait, steady_state
+
+SOURCE = "docs/explanation/time.md: a closed loop of clients"
+
+
+def serving_working(speed: Performance) -> tuple[Figure, ...]:
+    """Every figure of serving; nothing where none is asked for, or nothing runs."""
+    serving, asked = speed.serving, speed.clients
+    if serving is None or asked is None:
+        return ()
+    together = steady_state(speed.deployed.replica, asked.requests, asked.running)
+    figures = [*_alone(speed, serving), *_token(speed, serving), *_first_token(speed, together)]
+    if serving.waiting:
+        figures += _crowded(serving, together)
+    figures += ends("time to first token", serving.ttft_s, "s")
+    return (*figures, *_rates(speed, serving), *_costs(speed, serving))
+
+
+def _alone(speed: Performance, serving: Serving) -> Iterator[Figure]:
+    front = speed.deployed.replica.machine.profile.front_end_alone_s
+    inputs = {"front_end_s": front, "prompt_s": serving.ttft_alone_s.value - front}
+    yield figure_of("time to first token, alone", "front_end_s + prompt_s", inputs, "s", SOURCE)
+    yield from ends("time to first token, alone", serving.ttft_alone_s, "s")
+
+
+def _token(speed: Performance, serving: Serving) -> Iterator[Figure]:
+    """A step, and the part of the others' prompts that falls into it."""
+    asked, replica = speed.clients, speed.deployed.replica
+    if serving.tpot_s is None or asked is None:
+        return
+    requests = asked.requests
+    inputs = {
+        "step_s": float(pass_of(replica, Step(decode=asked.running, context=requests.context)).time_s),
+        "clients": asked.running,
+        "prompts_before": float(prefills_seen(replica.machine.profile, asked.running, not requests.equal)),
+        "output_len": requests.output_len,
+        "carried_s": float(carried_time(replica, requests, asked.running)),
+    }
+    yield figure_of(
+        "time per output token",
+        "step_s + max(clients - prompts_before, 0) / output_len * carried_s",
+        inputs,
+        "s",
+        SOURCE,
+    )
+    yield from ends("time per output token", serving.tpot_s, "s")
+
+
+def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
+    """The front end, the prompt, the others' prompts, the step that is under way, and when requests are looked for."""
+    asked, replica = speed.clients, speed.deployed.replica
+    assert asked is not None
+    requests, clients, profile = asked.requests, asked.running, replica.machine.profile
+    front = float(front_end_time(profile, clients))
+    prompt = float(together.ttft_alone.value) - profile.front_end_alone_s
+    step = float(pass_of(replica, Step(decode=clients, context=requests.context)).time_s)
+    tpot = 0.0 if together.tpot is None else float(together.tpot.value)
+    least = {"clients": clients, "busy_prompt_s": float(together.prompt_s), "output_len": requests.output_len,
+             "tpot_s": tpot}  # fmt: skip
+    passing = "clients * busy_prompt_s - (output_len - 1) * tpot_s"
+    name = "time to first token, all running"
+    if requests.equal and profile.lock_step:
+        queue = profile.queue_base_equal + profile.queue_slope_equal * (clients - 1)
+        inputs = {"front_end_s": front, "prompt_s": prompt, "prompts": float(queue), **least}
+        yield figure_of(name, f"max(front_end_s + prompt_s * prompts, {passing})", inputs, "s", SOURCE)
+        return
+    waited = {"prompt_s": prompt, "clients": clients, "decoding_s": requests.output_len * tpot}
+    busy = "clients * prompt_s / (prompt_s + decoding_s)"
+    formula = f"prompt_s * min({busy} / (2 * max(1 - {busy}, 0.1)), (clients - 1) / 2)"
+    yield figure_of("wait for others' prompts", formula, waited, "s", SOURCE)
+    inputs = {
+        "front_end_s": front,
+        "prompt_s": prompt,
+        "first_wave": 1 / requests.waves,
+        "wait_s": float(prompt_wait(clients, prompt, requests.output_len * tpot)),
+        "joining_s": 0.0 if profile.prefill_first else step / 2 * min(clients - 1, 1),
+        "polling_s": float(polling(replica.recv_interval, requests, clients, (prompt, step))),
+        **least,
+    }
+    waits = "first_wave * prompt_s * (clients - 1) / 2 + (1 - first_wave) * (wait_s + joining_s)"
+    yield figure_of(name, f"max(front_end_s + prompt_s + {waits} + polling_s, {passing})", inputs, "s", SOURCE)
+
+
+def _crowded(serving: Serving, together: Steady) -> Iterator[Figure]:
+    """With more clients than run at once: the others wait for whole requests to end."""
+    inputs = {
+        "ttft_s": float(together.ttft.value),
+        "waiting": serving.waiting,
+        "running": serving.running,
+        "output_len": serving.output_len,
+        "tpot_s": 0.0 if together.tpot is None else float(together.tpot.value),
+    }
+    formula = "ttft_s + waiting / running * (ttft_s + (output_len - 1) * tpot_s)"
+    yield figure_of("time to first token, with the wait for a place", formula, inputs, "s", SOURCE)
+
+
+def _rates(speed: Performance, serving: Serving) -> Iterator[Figure]:
+    """Little's law: every client has a request in the loop, and each is over after its last token."""
+    inputs = {
+        "replicas": speed.deployed.deployment.data_parallel_size,
+        "clients": serving.concurrency,
+        "output_len": serving.output_len,
+        "ttft_s": serving.ttft_s.value,
+        "tpot_s": 0.0 if serving.tpot_s is None else serving.tpot_s.value,
+    }
+    formula = "replicas * clients * output_len / (ttft_s + (output_len - 1) * tpot_s)"
+    source = "Little 1961: a closed loop"
+    yield figure_of("output tokens per second", formula, inputs, "tokens/s", source)
+    yield from ends("output tokens per second", serving.output_tokens_per_s, "tokens/s")
+    lengths = {"output_tokens_per_s": serving.output_tokens_per_s.value, "input_len": serving.input_len,
+               "output_len": serving.output_len}  # fmt: skip
+    formula = "output_tokens_per_s * (1 + input_len / output_len)"
+    yield figure_of("tokens per second, prompts included", formula, lengths, "tokens/s", "arithmetic")
+
+
+def _costs(speed: Performance, serving: Serving) -> Iterator[Figure]:
+    """The whole bill over the output tokens, and the same bill by the time that each kind of token takes."""
+    price, cost, kinds = speed.deployed.price, serving.usd_per_million_output_tokens, serving.usd_per_million_tokens
+    if price is None or cost is None:
+        return
+    bill = {"usd_per_gpu_hour": price.median_usd_per_hour, "gpus": speed.deployed.bill.gpus}
+    name, rate = "USD per million output tokens, serving", serving.output_tokens_per_s.value
+    yield explain(usd_per_million_tokens, name, tokens_per_s=rate, **bill)
+    yield from ends(name, cost, "USD per million tokens")
+    if kinds is None:
+        return
+    shares = {"input": (kinds.input, rate * (serving.input_len - serving.prefix_hit) / serving.output_len),
+              "output": (kinds.output, rate)}  # fmt: skip
+    if kinds.cached_input is not None:
+        shares["cached input"] = (kinds.cached_input, rate * serving.prefix_hit / serving.output_len)
+    for kind, (usd, tokens_per_s) in shares.items():
+        whole = usd_per_million_tokens(tokens_per_s=tokens_per_s, **bill)
+        inputs = {"share_of_time": usd / whole if whole else 0.0, **bill, "tokens_per_s": tokens_per_s}
+        formula = "share_of_time * 1_000_000 * usd_per_gpu_hour * gpus / (3600 * tokens_per_s)"
+        yield figure_of(f"USD per million {kind} tokens", formula, inputs, "USD per million tokens", "arithmetic")
