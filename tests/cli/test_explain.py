@@ -42,7 +42,15 @@ OF_A_PAGE = (
     *("max_batch", "bound", "estimate", "serving", "by_context", "bytes", "flops", "intensity_flop_per_byte"),
     *("ridge_flop_per_byte", "memory_time_s", "compute_time_s", "bound_s", "operator_bound_s", "estimate_s"),
 )
-NO_FIGURES = {"context", "prefix_hit", "waiting", "running", "num_prompts", "ttft_alone_bound_s", "output_tokens_per_s_per_gpu"}
+NO_FIGURES = {
+    "context",
+    "prefix_hit",
+    "waiting",
+    "running",
+    "num_prompts",
+    "ttft_alone_bound_s",
+    "output_tokens_per_s_per_gpu",
+}
 
 
 def numbers(value: Any) -> Iterator[float]:
