@@ -51,7 +51,7 @@ def advice(speed: Performance, measured_pool: int | None = None) -> tuple[Advice
     now = _outcome(speed, point, measured_pool)
     if now.pool is None:
         return ()
-    outcomes = [(change, _changed(deployed, change, point, measured_pool)) for change in _changes(deployed)]
+    outcomes = [(change, _changed(deployed, change, point, measured_pool)) for change in changes(deployed)]
     tried = [(change, outcome) for change, outcome in outcomes if outcome is not None]
     twice = 2 * deployed.deployment.tensor_parallel_size
     found = _shorter(deployed, now)
@@ -67,7 +67,7 @@ def advice(speed: Performance, measured_pool: int | None = None) -> tuple[Advice
 def _outcome(speed: Performance, point: OperatingPoint, measured_pool: int | None) -> Outcome:
     seen, deployed = measured_pool is not None, speed.deployed
     if measured_pool is not None:
-        deployed = _with(deployed, {"kv_memory_bytes": max(0, measured_pool)})
+        deployed = changed(deployed, {"kv_memory_bytes": max(0, measured_pool)})
     held = deployed.capacity
     usd = None
     if held is not None and not seen and speed.headline is not None:
@@ -85,7 +85,7 @@ def _outcome(speed: Performance, point: OperatingPoint, measured_pool: int | Non
     )
 
 
-def _with(deployed: Deployed, update: dict[str, Any]) -> Deployed:
+def changed(deployed: Deployed, update: dict[str, Any]) -> Deployed:
     """The same question with another deployment."""
     deployment = replace(deployed.deployment, **update)
     model = stored_as(deployed.model, deployment) if "quantization" in update else deployed.model
@@ -95,7 +95,7 @@ def _with(deployed: Deployed, update: dict[str, Any]) -> Deployed:
 def _changed(deployed: Deployed, change: Change, point: OperatingPoint, measured_pool: int | None) -> Outcome | None:
     """None where the change is not possible: heads that do not divide, an unknown format."""
     try:
-        other = _with(deployed, change.update)
+        other = changed(deployed, change.update)
         if measured_pool is None:
             return _outcome(Performance(other), operating_point(other), None)
         if other.pool_bytes is None or deployed.budget.pool is None or other.budget.pool is None:
@@ -106,7 +106,7 @@ def _changed(deployed: Deployed, change: Change, point: OperatingPoint, measured
         return None
 
 
-def _changes(deployed: Deployed) -> list[Change]:
+def changes(deployed: Deployed) -> list[Change]:
     """What can be changed at all, the easiest first."""
     changes = [*_smaller_cache(deployed), *_less_beside_it(deployed), *_other_weights(deployed)]
     return [change for change in changes if change.update.keys() <= set(deployed.engine.ADVISED)]

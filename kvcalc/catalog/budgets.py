@@ -1,6 +1,7 @@
 """budget.toml → Budget. Strict: a file that says less than it seems to say must never pass by accident."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ from kvcalc.catalog.files.toml import read_toml
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import field_names, replace
-from kvcalc.specs.budget import SCHEMA, Budget, Entry, Limits
+from kvcalc.specs.budget import SCHEMA, SIMULATED, Budget, Entry, Limits
 from kvcalc.specs.checked import OTHER_NAMES, field_types, fitting, flag_of, read_from_text
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.load import Workload
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # A Hub id without a revision may mean another model tomorrow.
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z", re.ASCII)
 _TABLE = re.compile(r"\s*\[\[\s*deployment\s*\]\]")
+_LIMIT = re.compile(r"\s*\[\s*deployment\s*\.\s*limit\s*\]")
+_KEY = re.compile(r"\s*(limit\s*\.\s*)?\"?([\w-]+)\"?\s*=")
 _OWN_KEYS = ("name", "model", "serve", "gpu", "limit")
 _TARGETS = ("ttft_s", "tpot_s")  # in a budget they are limits
 _WORKED_OUT = ("attention_settled", "raw_latents", "draft_unread")  # fields of a deployment that are no flags
@@ -44,7 +47,7 @@ def read_budget(path: Path, strict: bool = False) -> Budget:
     """
     where = str(path)
     data = read_toml(path, "budget")
-    _known(data, ("schema", "defaults", "deployment"), where)
+    _known(data, ("schema", "strict", "judge", "defaults", "deployment"), where)
     if data.get("schema") != SCHEMA:
         raise KvcalcError(f"{where}: schema is {data.get('schema')!r}", hint=f'begin the file with schema = "{SCHEMA}"')
     defaults = data.get("defaults", {})
@@ -54,10 +57,12 @@ def read_budget(path: Path, strict: bool = False) -> Budget:
     if not tables:
         raise KvcalcError(f"{where}: no deployments", hint="add a [[deployment]] with a model, a gpu and limits")
     gpu = {"gpu": defaults.pop("gpu")} if "gpu" in defaults else {}
-    shared = _flags(defaults, f"{where}: defaults") | ({"strict": True} if strict else {})
-    starts = _table_lines(path)
+    own = {"strict": data["strict"]} if "strict" in data else {}
+    shared = _flags(own | defaults, f"{where}: defaults") | ({"strict": True} if strict else {})
+    judge = {"judge": data["judge"]} if "judge" in data else {}
+    places = limit_lines(path.read_text(encoding="utf-8").splitlines())
     entries = tuple(
-        replace(_entry(gpu | table, shared, where, i), line=starts[i - 1] if i <= len(starts) else 1)
+        replace(_entry(gpu | table, shared, where, i, judge), **places[i - 1] if i <= len(places) else {})
         for i, table in enumerate(tables, start=1)
     )
     names = [entry.name for entry in entries]
@@ -67,10 +72,26 @@ def read_budget(path: Path, strict: bool = False) -> Budget:
     return Budget(path=where, entries=entries)
 
 
-def _table_lines(path: Path) -> list[int]:
-    """The lines on which deployments begin, for messages that point at them."""
-    text = path.read_text(encoding="utf-8")
-    return [i for i, line in enumerate(text.splitlines(), start=1) if _TABLE.match(line)]
+def limit_lines(text: Iterable[str]) -> list[dict[str, Any]]:
+    """Where each deployment's table begins, and on which line each of its limits stands, for messages that point there.
+
+    >>> limit_lines(["[[deployment]]", 'name = "chat"', "[deployment.limit]", "fits = true"])
+    [{'line': 1, 'lines': {'fits': 4}}]
+    """
+    found: list[dict[str, Any]] = []
+    within = False
+    for number, line in enumerate(text, start=1):
+        if _TABLE.match(line):
+            found.append({"line": number, "lines": {}})
+        if line.lstrip().startswith("["):
+            within = _LIMIT.match(line) is not None
+        match = _KEY.match(line)
+        if match is None or not found:
+            continue
+        key = match[2] if within or match[1] else ""
+        if key in LIMIT_KEYS:
+            found[-1]["lines"].setdefault(key, number)
+    return found
 
 
 def _known(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
@@ -102,7 +123,7 @@ def _as_typed(value: object) -> object:
     return value if isinstance(value, bool) else str(value)
 
 
-def _entry(table: dict[str, Any], shared: dict[str, Any], path: str, number: int) -> Entry:
+def _entry(table: dict[str, Any], shared: dict[str, Any], path: str, number: int, judge: dict[str, Any]) -> Entry:
     name = table.get("name", f"deployment {number}")
     where = f"{path}: deployment {number} ({name})" if "name" in table else f"{path}: deployment {number}"
     served = _served(table["serve"], where) if "serve" in table else None
@@ -120,9 +141,11 @@ def _entry(table: dict[str, Any], shared: dict[str, Any], path: str, number: int
     if served is not None:  # a command says more of its deployment than what the file takes for all
         shared = {name: value for name, value in shared.items() if name not in {"engine", *served.fields}}
         own |= {"serve": table["serve"]}
-    limits = _limits(table.get("limit"), where)
-    if limits.max_usd_per_mtok is not None and not {"price_usd_per_hour", "price_file"} & (shared | own).keys():
-        raise KvcalcError(f"{where}: max-usd-per-mtok without a price", hint="add price = <USD per GPU-hour>")
+    limits = _limits(table.get("limit"), where, judge)
+    priced = {"price_usd_per_hour", "price_file"} & (shared | own).keys()
+    for limit in ("max-usd-per-mtok", "max-usd-per-month"):
+        if limit in limits.given and not priced:
+            raise KvcalcError(f"{where}: {limit} without a price", hint="add price = <USD per GPU-hour>")
     return Entry(name=name, model=model, gpu=table["gpu"], flags=shared | own, limits=limits, place=where)
 
 
@@ -138,18 +161,22 @@ def _served(command: object, where: str) -> "Served":
         raise KvcalcError(f"{where}: {error.message.removeprefix('--serve: ')}", hint=error.hint) from error
 
 
-def _limits(table: object, where: str) -> Limits:
+def _limits(table: object, where: str, judge: dict[str, Any]) -> Limits:
     if not isinstance(table, dict):
         raise KvcalcError(f"{where}: no limits", hint="add a [deployment.limit] table, such as fits = true")
     _known(table, LIMIT_KEYS, f"{where}, limit")
     types, found = field_types(Limits), {}
-    for key, value in table.items():
+    for key, value in (judge | table).items():
         name = key.replace("-", "_")
         try:
             found[name] = fitting(types[name], value)
         except ValueError as error:
             raise KvcalcError(f"{where}: limit {key}: {error}", hint="fix the value") from None
     limits = Limits(**found)
+    lone = [key for key in table if key in ("percentile", "seed", "request-rate")]
+    if lone and not limits.given.keys() & set(SIMULATED):
+        said = f"{lone[0]} changes nothing without a simulated limit"
+        raise KvcalcError(f"{where}: {said}", hint=f"add one of {', '.join(SIMULATED)}, or leave {lone[0]} out")
     if not limits.given:
         raise KvcalcError(f"{where}: no limits", hint="set at least one, such as fits = true")
     return limits

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from kvcalc.cli.flags import OUTPUT, STRICT
+from kvcalc.cli.flags import BASELINE, OUTPUT, STRICT
 from kvcalc.cli.options import Flags, Positional, takes
 from kvcalc.cli.output import Output
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK
@@ -11,13 +11,14 @@ from kvcalc.errors import EXIT_LIMIT, EXIT_OK
 FileArgument = Annotated[str, Positional("FILE", "The budget.")]
 
 
-@takes(STRICT, OUTPUT, says={"format": "table, json, csv, md, or github: annotations for a workflow."})
+@takes(STRICT, BASELINE, OUTPUT, says={"format": "table, json, csv, md, or github: annotations for a workflow."})
 def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
     """Do the deployments in a budget file still meet their limits? Exits with 1 if not, for CI.
 
     \b
       kvcalc check
       kvcalc check budget.toml --format github
+      kvcalc check --baseline main.json --format md
       kvcalc check budget.toml --format md -o "$GITHUB_STEP_SUMMARY"
     """
     output = Output(flags)
@@ -26,6 +27,10 @@ def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
     from kvcalc.render.pages.check import annotations, page, rows
 
     report = check(read_budget(Path(file), strict=bool(flags.get("strict"))))
+    if "baseline" in flags:
+        from kvcalc.answers.check.baseline import with_baseline
+
+        report = with_baseline(report, flags["baseline"])
     if output.format == "github":
         output.write(annotations(report))
     else:

@@ -1,6 +1,6 @@
 """`kvcalc compare`."""
 
-from kvcalc.cli.flags import GPU, OUTPUT, OWN_NAMES, SERVED, SERVING, WORKLOAD
+from kvcalc.cli.flags import BASELINE, GPU, OUTPUT, OWN_NAMES, SERVED, SERVING, WORKLOAD
 from kvcalc.cli.options import Flags, ModelsArgument, takes
 from kvcalc.cli.output import Output
 
@@ -12,7 +12,7 @@ _SWEPT = frozenset(
 _SERVE = "Model and flags from a serving command; several are compared."
 
 
-@takes(GPU, SERVING, WORKLOAD, SERVED, OUTPUT, repeated=_SWEPT, says={"serve": _SERVE})
+@takes(GPU, SERVING, WORKLOAD, SERVED, BASELINE, OUTPUT, repeated=_SWEPT, says={"serve": _SERVE})
 def command(models: ModelsArgument, flags: Flags) -> None:
     """The same question over several models, GPUs or values of any flag, ranked.
 
@@ -27,4 +27,10 @@ def command(models: ModelsArgument, flags: Flags) -> None:
     from kvcalc.answers.compare.answer import compare
     from kvcalc.render.pages.compare import page, rows
 
-    output.emit(compare(models or (), flags), page, rows)
+    baseline = flags.pop("baseline", None)
+    report = compare(models or (), flags)
+    if baseline is not None:
+        from kvcalc.answers.compare.baseline import with_baseline
+
+        report = with_baseline(report, baseline)
+    output.emit(report, page, rows)

@@ -185,6 +185,8 @@ OUTPUT = (
     Flag("explain", ("--explain",), None, "Show each figure's formula, values and source.", "Output", kind="bool"),
 )
 
+BASELINE = (_text("Output", "baseline", "--baseline", "FILE", "What --json wrote before: say what has changed since."),)
+
 DRAFT = (_text("Engine", "draft", "--draft", "MODEL", "What drafts: a model, or mtp, eagle-3, ... It takes memory."),)
 
 SERVING = (*SERVE, *LAYOUT, *ENGINE, *LLAMACPP, *NUMBERS, *MEMORY, *COST, *DRAFT)

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from kvcalc.results.base import Report
+from kvcalc.results.changes import Baseline
 from kvcalc.results.size import Advice
 from kvcalc.specs.base import Frozen
 
@@ -15,6 +16,8 @@ class LimitResult(Frozen):
     have: float | bool | None
     passed: bool
     miss: float | None = None
+    line: int = 1  # of the file
+    mend: Advice | None = None  # of a broken one, the change that helps it most
     judged_on: str = ""  # estimate's high, estimate, bound, or nothing where the figure is exact
 
 
@@ -31,6 +34,7 @@ class CheckedDeployment(Frozen):
     reason: str | None  # why it does not fit, or cannot be judged
     limits: tuple[LimitResult, ...]
     advice: tuple[Advice, ...] = ()
+    doubts: tuple[str, ...] = ()  # what the model's config says and is not understood; errors where `strict`
     command: str | None = None  # that starts it
 
 
@@ -39,6 +43,7 @@ class CheckResult(Frozen):
 
     passed: bool
     deployments: tuple[CheckedDeployment, ...]
+    baseline: Baseline | None = None  # what has changed since
 
 
 class CheckReport(Report):

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from kvcalc.results.base import Fit, Report
+from kvcalc.results.changes import Baseline
 from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Frozen
 
@@ -33,6 +34,7 @@ class CompareResult(Frozen):
     varying: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]  # each: what varies, then the figures of `size`
     summary: tuple[str, ...]
+    baseline: Baseline | None = None  # what has changed since
 
 
 class CompareReport(Report):

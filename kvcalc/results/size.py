@@ -41,7 +41,7 @@ class Advice(Frozen):
 
     change: str  # the flag, as it would be typed
     effect: str  # with numbers
-    goal: str = ""  # fit | batch | cost | speed
+    goal: str = ""  # fit | batch | cost | speed | weights
 
 
 class SizeResult(Frozen):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from kvcalc.specs.base import Frozen, field_names
+from kvcalc.specs.base import Frozen, field, field_names
 from kvcalc.specs.constraints import FromText, Within
 from kvcalc.specs.deployment import count, tokens
 from kvcalc.units import parse_seconds
@@ -15,6 +15,11 @@ Whole = Annotated[int, Within(gt=0)]
 
 def _seconds(what: str) -> FromText:
     return FromText(parse_seconds, what, example="25ms")
+
+
+Judge = Literal["high", "value", "bound"]
+CONDITIONS = ("judge", "percentile", "request_rate", "seed")  # of limits, and no limits themselves
+SIMULATED = ("max-simulated-ttft", "max-simulated-tpot", "max-simulated-e2e", "min-goodput")
 
 
 class Limits(Frozen):
@@ -30,13 +35,22 @@ class Limits(Frozen):
     max_ttft: Annotated[Number | None, _seconds("max-ttft")] = None
     min_tokens_per_second: Number | None = None
     max_usd_per_mtok: Number | None = None
+    max_usd_per_month: Number | None = None
     max_gpus: Whole | None = None
-    judge: Literal["high", "value", "bound"] = "high"
+    max_simulated_ttft: Annotated[Number | None, _seconds("max-simulated-ttft")] = None
+    max_simulated_tpot: Annotated[Number | None, _seconds("max-simulated-tpot")] = None
+    max_simulated_e2e: Annotated[Number | None, _seconds("max-simulated-e2e")] = None
+    min_goodput: Number | None = None  # requests a second that keep the three above
+    # How they are judged.
+    judge: Judge = "high"
+    percentile: Annotated[float, Within(gt=0, le=99.999)] = 99.0  # of what is simulated
+    request_rate: Number | None = None  # that arrives; None: `concurrency` clients
+    seed: Annotated[int, Within(ge=0, le=2**63)] = 0
 
     @property
     def given(self) -> dict[str, float | bool]:
         """The limits that were set, by their names in the file."""
-        values = {name: getattr(self, name) for name in field_names(type(self)) if name != "judge"}
+        values = {name: getattr(self, name) for name in field_names(type(self)) if name not in CONDITIONS}
         return {name.replace("_", "-"): value for name, value in values.items() if value is not None}
 
 
@@ -50,6 +64,7 @@ class Entry(Frozen):
     limits: Limits
     place: str  # "deployment 2 (chat)": for messages
     line: int = 1  # where its table begins
+    lines: dict[str, int] = field(default_factory=dict)  # of its limits, by name
 
 
 class Budget(Frozen):

@@ -1,10 +1,10 @@
 """`kvcalc check`: do the deployments of a budget file still meet their limits."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from kvcalc.answers.advice import advice
+from kvcalc.answers.check.figures import AT_LEAST, EQUAL, UNFIT, UNLIMITED, Judged, Judging, judged
+from kvcalc.answers.check.mending import mending
 from kvcalc.answers.common_assumptions import Name, gathered
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.pasted import Pasted, question_of
@@ -14,18 +14,14 @@ from kvcalc.answers.size.answer import size
 from kvcalc.answers.verdict import unfit_reason
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
-from kvcalc.results.base import Range, engine_name
+from kvcalc.results.base import engine_name
 from kvcalc.results.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
 from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Assumption, replace
-from kvcalc.specs.budget import Budget, Entry, Limits
-from kvcalc.units import GIB
+from kvcalc.specs.budget import Budget, Entry
 
+MOST_SAID = 6  # changes, of one deployment
 MOST_ADVISED = 10  # advice puts a deployment through the calculation ten times
-UNLIMITED = float("inf")  # a model that keeps nothing holds any number of sequences
-AT_LEAST, AT_MOST, EQUAL = "at least", "at most", "equal"
-
-Judged = tuple[float | bool | None, str, str]
 
 
 def check(budget: Budget) -> CheckReport:
@@ -83,8 +79,12 @@ def _checked(entry: Entry, load: Loader, beside: _Beside) -> CheckedDeployment:
     report = size(question, with_advice=False, strict=True, with_working=False)
     result, deployed = report.result, Deployed(question)
     unfit = unfit_reason(deployed, Performance(deployed).point, end="value" if entry.limits.judge == "value" else "low")
+    asked = Judging(deployed, result, entry.limits)
     results = tuple(
-        _limit(name, want, _judged(name, deployed, result, entry.limits), unfit is None)
+        replace(
+            _limit(name, want, judged(name, asked), unfit is None),
+            line=entry.lines.get(name, entry.line),
+        )
         for name, want in entry.limits.given.items()
     )
     assumptions = (*report.assumptions, *_prompt_assumed(entry, question, result))
@@ -99,6 +99,7 @@ def _checked(entry: Entry, load: Loader, beside: _Beside) -> CheckedDeployment:
         fits=unfit is None,
         reason=unfit,
         limits=tuple(sorted(results, key=lambda one: one.passed)),
+        doubts=question.model.warnings,
         command=result.command,
     )
 
@@ -121,7 +122,11 @@ def _advised(one: CheckedDeployment, entry: Entry, load: Loader) -> CheckedDeplo
     """What would mend a broken deployment."""
     if one.passed or not one.limits:
         return one
-    return replace(one, advice=advice(Performance(Deployed(_question(entry, load)[0]))))
+    broken = tuple(limit for limit in one.limits if not limit.passed)
+    found = mending(Deployed(_question(entry, load)[0]), broken, entry.limits)
+    limits = tuple(replace(limit, mend=next(iter(found.get(limit.name, ())), None)) for limit in one.limits)
+    every = {said.change: said for said in reversed([said for helps in found.values() for said in helps])}
+    return replace(one, limits=limits, advice=tuple(reversed(every.values()))[:MOST_SAID])
 
 
 def _question(entry: Entry, load: Loader) -> tuple[Question, Pasted | None]:
@@ -147,66 +152,8 @@ def _limit(name: str, want: float | bool, judged: Judged, fits: bool) -> LimitRe
     if not kept and have is not None and way != EQUAL and want:
         miss = (want - have) / want if way == AT_LEAST else (have - want) / want
     passed = kept and (fits or way == EQUAL)
-    said = judged_on if passed or not kept else "does not fit"
+    said = judged_on if passed or not kept else UNFIT
     return LimitResult(name=name, want=want, have=have, passed=passed, miss=miss, judged_on=said)
-
-
-def _judged(name: str, deployed: Deployed, result: SizeResult, limits: Limits) -> Judged:
-    if name == "fits":
-        return _fits(deployed, limits)
-    if name == "max-ttft":
-        return _ttft(deployed, result, limits)
-    return FIGURES[name](result, limits)
-
-
-def _fits(deployed: Deployed, limits: Limits) -> Judged:
-    """At the low end of the pool; with `judge = "value"` at its value."""
-    end, said = ("value", "pool") if limits.judge == "value" else ("low", "pool's low")
-    unfit = unfit_reason(deployed, Performance(deployed).point, end="value" if end == "value" else "low")
-    return unfit is None, EQUAL, said
-
-
-def _time(result: SizeResult, limits: Limits, figure: str, way: str) -> Judged:
-    """A figure of time on the side that the file asks for: the estimate's worse end, its value, or the bound."""
-    if limits.judge == "bound":
-        if result.serving is not None:
-            raise KvcalcError(
-                'judge = "bound" has no serving figures', hint="leave input-len and output-len out, or judge by value"
-            )
-        name = "step_time_s" if figure == "tpot_s" else figure
-        value = None if result.bound is None else getattr(result.bound, name)
-        return value, way, "bound" if value is not None else "nothing fits"
-    found = result.headline
-    if found is None:
-        return None, way, "nothing fits"
-    if found.basis == "bound":
-        raise KvcalcError(
-            "there is no estimate to judge a limit on time or cost by", hint='set judge = "bound" in the limits'
-        )
-    return _estimated(getattr(found, figure), limits, way, "serving" if found.basis == "serving" else "estimate")
-
-
-def _estimated(estimate: Range | None, limits: Limits, way: str, basis: str) -> Judged:
-    if estimate is None:
-        return None, way, "one token out" if basis == "serving" else "nothing fits"
-    if limits.judge == "value":
-        return estimate.value, way, basis
-    worse = estimate.high if way == AT_MOST else estimate.low
-    return worse, way, f"{basis}'s high" if way == AT_MOST else f"{basis}'s low"
-
-
-def _ttft(deployed: Deployed, result: SizeResult, limits: Limits) -> Judged:
-    """Serving's where lengths are given, else of a prompt that has the engine to itself."""
-    if result.serving is not None and limits.judge != "bound":
-        return _estimated(result.serving.ttft_s, limits, AT_MOST, "serving")
-    if result.batch is None:
-        return None, AT_MOST, "nothing fits"
-    alone = Performance(deployed).alone(deployed.question.workload.input_len or result.context)
-    if limits.judge == "bound":
-        return alone.bound_s, AT_MOST, "bound"
-    if alone.estimate is None:
-        raise KvcalcError("there is no estimate to judge max-ttft by", hint='set judge = "bound" in the limits')
-    return _estimated(alone.estimate, limits, AT_MOST, "estimate")
 
 
 def _prompt_assumed(entry: Entry, question: Question, result: SizeResult) -> tuple[Assumption, ...]:
@@ -214,24 +161,3 @@ def _prompt_assumed(entry: Entry, question: Question, result: SizeResult) -> tup
         return ()
     why = "no input-len was given: max-ttft is judged on a prompt as long as the context"
     return (Assumption(name="input_len", value=result.context, why=why),)
-
-
-# How each limit is judged: its figure, and whether the figure must be at least or at most the limit.
-FIGURES: dict[str, Callable[[SizeResult, Limits], Judged]] = {
-    "min-sequences": lambda r, _: (_held(r, r.kv_cache_max_concurrency), AT_LEAST, ""),
-    "min-batch": lambda r, _: (_held(r, r.max_batch), AT_LEAST, ""),
-    "min-tokens": lambda r, _: (_held(r, r.kv_cache_size_tokens), AT_LEAST, ""),
-    "max-weight-gib": lambda r, _: (r.weight_bytes_per_gpu / GIB, AT_MOST, ""),
-    "max-kv-bytes-per-token": lambda r, _: (r.kv_cache_bytes_per_token, AT_MOST, ""),
-    "max-tpot": lambda r, limits: _time(r, limits, "tpot_s", AT_MOST),
-    "min-tokens-per-second": lambda r, limits: _time(r, limits, "output_tokens_per_s", AT_LEAST),
-    "max-usd-per-mtok": lambda r, limits: _time(r, limits, "usd_per_million_output_tokens", AT_MOST),
-    "max-gpus": lambda r, _: (r.gpus, AT_MOST, ""),
-}
-
-
-def _held(result: SizeResult, value: float | None) -> float | None:
-    """Nothing is held where the pool is not predicted or the engine does not start."""
-    if result.kv_pool_bytes_per_gpu is None:
-        return None
-    return UNLIMITED if value is None else value

@@ -29,6 +29,7 @@ from kvcalc.units import format_usd
 
 Progress = Callable[[str, float], None]
 MOST_SIMULATED = 10
+MOST_DEAR = 20  # times the first's bill, of what is shown for its speed
 NEAREST = 3  # shown where nothing meets the targets
 MEANS = "means of a closed loop, as `size` has them: half of the requests may be slower"
 
@@ -118,7 +119,7 @@ def _result(
     """The best of the list and those on the front; where nothing meets the targets, the nearest."""
     settings, workload, met = asked.settings, asked.workload, bool(outcome.met)
     on_front = front(best, settings.objective) if met else set()
-    shown = [i for i in range(len(best)) if i < (settings.top if met else NEAREST) or i in on_front]
+    shown = [i for i in range(len(best)) if i < (settings.top if met else NEAREST) or _worth(best, i, on_front)]
     found = tuple(candidate(best[i], asked, i in on_front, (figures or {}).get(id(best[i].fleet))) for i in shown)
     return PlanResult(
         model=best[0].fleet.deployed.model.name,
@@ -140,6 +141,12 @@ def _result(
         emitted=emission(best[0], asked) if met else None,
         summary=tuple(_summary(found, outcome, asked.limits)),
     )
+
+
+def _worth(best: list[Found], place: int, on_front: set[int]) -> bool:
+    """Whether a deployment of the front is shown though others are cheaper: not at many times the cheapest bill."""
+    bill, least = best[place].usd_per_hour, best[0].usd_per_hour
+    return place in on_front and (bill is None or least is None or bill <= MOST_DEAR * least)
 
 
 def _targets(workload: Workload, settings: PlanSettings) -> Targets:

@@ -4,7 +4,9 @@ from typing import Any
 
 from kvcalc.render.command import started_by
 from kvcalc.render.page import Block, Page, Table, Text, assumed
+from kvcalc.render.pages.changes import SIGN, changes, moved
 from kvcalc.render.printable import printable
+from kvcalc.results.changes import Change
 from kvcalc.results.check import CheckedDeployment, CheckReport, LimitResult
 from kvcalc.results.data import data_of
 from kvcalc.units import format_seconds, format_usd
@@ -23,6 +25,7 @@ def page(report: CheckReport) -> Page:
             blocks.append(Text(lines=tuple(f"{advice.change}: {advice.effect}" for advice in one.advice)))
         if one.command is not None and one.fits:
             blocks.append(started_by(one.command)._replace(title=""))
+    blocks += changes(result.baseline, "deployment", _changed)
     total = len(result.deployments)
     verdict = f"all {total} keep their limits" if result.passed else f"{broken} of {total} broken"
     return Page(
@@ -65,9 +68,9 @@ def shown(name: str, value: float | bool | None) -> str:
         return "no limit"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name in ("max-tpot", "max-ttft"):
+    if name.startswith("max-") and name.rpartition("-")[2] in ("tpot", "ttft", "e2e"):
         return format_seconds(value)
-    if name == "max-usd-per-mtok":
+    if name.startswith("max-usd"):
         return format_usd(value)
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
@@ -82,22 +85,47 @@ def rows(report: CheckReport) -> list[dict[str, Any]]:
 
 
 def annotations(report: CheckReport) -> str:
-    """Workflow commands: one error for each broken limit, on the line of its deployment; then the verdict."""
+    """Workflow commands: an error for each broken limit on its own line, and for what cannot be judged; the verdict.
+
+    With a baseline, a warning or notice for each figure that moved; a doubt about a model is a warning.
+    """
+    file = _property(report.inputs["file"])
     lines = []
     for one in report.result.deployments:
+        if not one.limits and not one.passed:
+            lines.append(_command("error", file, one.line, f"{one.header}: {one.reason}"))
         for limit in one.limits:
             if limit.passed:
                 continue
             why = f" ({one.reason})" if one.reason and limit.name == "fits" else ""
-            advice = f" {one.advice[0].change}: {one.advice[0].effect}" if one.advice else ""
+            advice = "" if limit.mend is None else f" {limit.mend.change}: {limit.mend.effect}"
             text = f"{one.header}: {limit.name} wants {shown(limit.name, limit.want)}, has {_have(limit)}{why}.{advice}"
-            lines.append(
-                f"::error file={_property(report.inputs['file'])},line={one.line},title=kvcalc check::{_data(text)}"
-            )
+            lines.append(_command("error", file, limit.line, text))
+        lines += [_command("warning", file, one.line, f"{one.header}: {said}") for said in one.doubts]
+    for change in report.result.baseline.changes if report.result.baseline else ():
+        kind = "warning" if change.worse else "notice"
+        lines.append(_command(kind, file, change.line or 1, _sentence(change)))
     total = len(report.result.deployments)
     if report.result.passed:
         lines.append(f"::notice title=kvcalc check::all {total} deployments keep their limits")
     return "\n".join(lines) + "\n"
+
+
+def _command(kind: str, file: str, line: int, text: str) -> str:
+    return f"::{kind} file={file},line={line},title=kvcalc check::{_data(text)}"
+
+
+def _sentence(one: Change) -> str:
+    """A change in words."""
+    if one.figure is None:
+        return f"{SIGN[one.mark]} {one.of}: {'new' if one.mark == '+' else 'gone'} since the baseline"
+    before, after = _changed(one.figure, one.before), _changed(one.figure, one.after)
+    what = after if one.mark == "+" else before if one.mark == "-" else f"{before} → {after}"
+    return f"{SIGN[one.mark]} {one.of}: {one.figure} {what} ({moved(one)})"
+
+
+def _changed(name: str, value: object) -> str:
+    return shown(name, value) if isinstance(value, bool | int | float) else "nothing"
 
 
 def _data(text: str) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvcalc.render.page import Block, Page, Table, Text, alike, assumed
+from kvcalc.render.pages.changes import changes
 from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.compare import SHORT, CompareReport
 from kvcalc.units import format_count, format_gib, format_seconds, format_usd
@@ -16,6 +17,7 @@ def page(report: CompareReport) -> Page:
     lines = (*result.summary, *(f"Impossible: {reason}." for reason in reasons))
     if lines:
         blocks.append(Text(lines=lines))
+    blocks += changes(result.baseline, "row", _changed)
     return Page(
         title=_title(report.inputs["models"], result.varying),
         verdict="" if result.fits else verdict_words(result.fit, result.reason),
@@ -23,6 +25,15 @@ def page(report: CompareReport) -> Page:
         blocks=tuple(blocks),
         notes=assumed(report),
     )
+
+
+def _changed(name: str, value: object) -> str:
+    """A figure of a row in its own unit."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return {True: "yes", False: "no"}.get(value, "–") if isinstance(value, bool) else "–"
+    if name in ("ttft_s", "tpot_s"):
+        return format_seconds(value)
+    return format_usd(value) if name.startswith("usd") else format_count(value)
 
 
 def _title(models: list[str], varying: tuple[str, ...]) -> str:

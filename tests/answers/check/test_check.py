@@ -202,11 +202,11 @@ def test_the_bound_on_a_first_token_needs_no_estimate(cli: Cli, tmp_path: Path) 
     assert cli("check", budget(tmp_path, text + '"33ms"\n')).code == 1
 
 
-def test_github_points_at_the_deployment(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_github_points_at_the_limit(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
     path = budget(tmp_path, HEAD + CHAT + "[deployment.limit]\nmin-batch = 5000\n")
     ran = cli("check --format github", path)
     assert ran.code == 1
-    assert ran.out.startswith(f"::error file={path.replace(':', '%3A')},line=3,title=kvcalc check::chat: llama-3-8b")
+    assert ran.out.startswith(f"::error file={path.replace(':', '%3A')},line=10,title=kvcalc check::chat: llama-3-8b")
 
 
 def test_github_says_why_and_that_nothing_is_known(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
