@@ -166,8 +166,27 @@ def _hint(text: str) -> str:
     sized = re.fullmatch(_SIZE_ALONE, one)
     if sized and (near := _near(int(sized[1]))):
         return f"which of them? {near}"
+    if typo := spellings.mistyped(text):
+        return f"did you mean {_either(typo)}? {LISTING}"
+    if machines := _near_machines(text):
+        return f"did you mean {_either(machines)}? `kvcalc gpus --machines` lists the clouds' machines"
     products = (name.lower() for row in spellings.alias_table()["assumed"] for name in row["names"])
     return did_you_mean(re.sub(r"[\s_]+", "-", text), [*gpu_names(), *products], LISTING)
+
+
+def _near_machines(text: str) -> tuple[str, ...]:
+    """Clouds' machines whose name begins or goes on like this, or is close to it."""
+    from difflib import get_close_matches
+
+    from kvcalc.catalog.instances import all_instances
+
+    wanted = text.lower().replace(" ", "")
+    if len(wanted) < 4 or not re.search(r"\d", wanted):
+        return ()
+    known = {machine.name.lower().removeprefix("standard_"): machine.name for _, machine in all_instances()}
+    begun = [name for key, name in known.items() if key.startswith(wanted)]
+    close = [known[key] for key in get_close_matches(wanted, known, n=3, cutoff=0.75)]
+    return tuple((begun or close)[:3])
 
 
 def _near(gigabytes: int) -> str:

@@ -19,6 +19,7 @@ _NOISE = {
     "nvidia", "amd", "intel", "apple", "geforce", "radeon", "tesla", "instinct", "google", "cloud", "aws", "r", "tm",
     "class", "gpu", "graphics", "generation",
 }  # fmt: skip
+_MACS = r"\b(?:macbook(?: (?:pro|air))?|mac (?:pro|studio|mini)|imac(?: pro)?)(?: \d\d(?=\b))?"
 _PRODUCT_LINES = r"(?:rtx|gtx|rx|arc)+(?=.)"  # in front of the name: RTX 5090 and 5090 are one
 # Compiled where they are needed: most names are found as they are.
 _SIZE = r"(?i)\b(\d{1,4}) ?(?:gb|gib|g)\b(?:\s*\([^)]*\))?"
@@ -73,7 +74,8 @@ def spelling(name: str) -> str:
     >>> spelling("NVIDIA GeForce RTX 4090"), spelling("h100_sxm"), spelling("rx7900xtx")
     ('4090', 'h100sxm', '7900xtx')
     """
-    words = re.split(r"[\s_\-()+]+", name.strip().lower())
+    text = name.strip().lower()
+    words = re.split(r"[\s_\-()+]+", re.sub(_MACS, "", text) if "mac" in text else text)
     return re.sub(rf"^{_PRODUCT_LINES}", "", "".join(word for word in words if word not in _NOISE))
 
 
@@ -98,6 +100,27 @@ def families() -> Families:
 
 def _by_spelling(rows: list[dict[str, list[str]]]) -> dict[str, tuple[str, ...]]:
     return {spelling(name): tuple(row["gpus"]) for row in rows for name in row["names"]}
+
+
+_LOOKALIKES = str.maketrans("oil", "011")
+
+
+def mistyped(text: str) -> tuple[str, ...]:
+    """Specs whose spelling has the same letters in another order, or letters that look like its digits.
+
+    >>> mistyped("rtx 5900"), mistyped("h1oo")
+    (('rtx5090',), ('h100-sxm',))
+    """
+    key = spelling(text[:100])
+    if len(key) < 3 or not any(letter.isdigit() for letter in key):
+        return ()
+    found: dict[str, None] = {}
+    for table in families():
+        for known, names in table.items():
+            alike = known.translate(_LOOKALIKES) == key.translate(_LOOKALIKES)
+            if alike or (len(known) == len(key) and sorted(known) == sorted(key)):
+                found[names[0]] = None
+    return tuple(found)[:3]
 
 
 def meaning(text: str, spec: Callable[[str], GpuSpec]) -> Meaning | None:
