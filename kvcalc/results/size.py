@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from kvcalc.results.base import Fit, Report
+from kvcalc.results.base import Fit, Range, Report
 from kvcalc.results.paging import Paging
 from kvcalc.results.performance import Headline, Serving, StepBound, StepEstimate, headline
 from kvcalc.specs.base import Frozen
@@ -12,10 +12,11 @@ FIT_ORDER = ("fits", "may_fit", "does_not_fit")  # as tables rank them
 
 
 class ContextRow(Frozen):
-    """Whole sequences that fit at a context; None: no limit."""
+    """Whole sequences that fit at a context (None: no limit), and how fast one is that has the engine to itself."""
 
     context: int
     max_batch: int | None
+    alone_tokens_per_s: Range | None = None
 
 
 class MemoryTerm(Frozen):

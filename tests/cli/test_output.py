@@ -228,3 +228,11 @@ def test_the_bill_is_split_by_kind_of_token(cli: Cli) -> None:
     parts = kinds["output"] + kinds["input"] * (2000 - 1024) / 256 + kinds["cached_input"] * 1024 / 256
     assert per_hour * parts == pytest.approx(2)
     assert 0 < kinds["cached_input"] < kinds["input"]
+
+
+def test_each_length_says_how_fast_one_sequence_is_alone(cli: Cli) -> None:
+    """What `step` says of a batch of one at that context."""
+    result = cli("size llama-3.1-8b -q q4_k_m --gpu rtx4070 --engine llamacpp --json").result
+    row = next(row for row in result["by_context"] if row["context"] == 2048)
+    step = cli("step llama-3.1-8b -q q4_k_m --gpu rtx4070 --engine llamacpp --batch 1 --context 2048 --json").result
+    assert row["alone_tokens_per_s"]["value"] == pytest.approx(1 / step["estimate_s"]["value"])

@@ -6,15 +6,16 @@ from kvcalc.answers.command import command_for, printed, typed, unsaid
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import longest_point, operating_point, require_within
 from kvcalc.answers.paging import paging_of
-from kvcalc.answers.performance import Performance
+from kvcalc.answers.performance import Performance, inverse, range_of
 from kvcalc.answers.question import Question
 from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import Verdict, verdict
+from kvcalc.counting.work import Step
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory.budget import ByteRange
-from kvcalc.results.base import Figure
+from kvcalc.results.base import Figure, Range
 from kvcalc.results.size import (
     ContextRow,
     IdealCapacity,
@@ -24,6 +25,7 @@ from kvcalc.results.size import (
 )
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import IDEAL
+from kvcalc.timing.passes import Pass
 from kvcalc.units import format_gib
 
 USUAL_CONTEXTS = (2048, 8192, 32768)
@@ -52,6 +54,7 @@ def size(question: Question, with_advice: bool = True, strict: bool = False, wit
     command = command_for(question)
     result = replace(
         _result(speed, found),
+        by_context=_by_context(deployed, with_speed=with_advice),
         paging=paging_of(deployed, asked) if with_advice else None,
         advice=advice(Performance(deployed)) if with_advice else (),
         command=printed(command, typed(question), question.asked),
@@ -179,13 +182,26 @@ def _ranged(name: str, value: ByteRange, note: str) -> MemoryTerm:
     return MemoryTerm(name=name, bytes=value.value, low_bytes=value.low, high_bytes=value.high, note=note)
 
 
-def _by_context(deployed: Deployed) -> tuple[ContextRow, ...]:
+def _by_context(deployed: Deployed, with_speed: bool = False) -> tuple[ContextRow, ...]:
     if deployed.capacity is None:
         return ()
     longest = deployed.max_model_len
     contexts = [context for context in USUAL_CONTEXTS if longest is None or context < longest]
     contexts += [longest] if longest is not None else []
-    return tuple(ContextRow(context=context, max_batch=deployed.max_batch(context)) for context in contexts)
+    return tuple(
+        ContextRow(
+            context=context,
+            max_batch=(held := deployed.max_batch(context)),
+            alone_tokens_per_s=_alone(deployed, context) if with_speed and held != 0 else None,
+        )
+        for context in contexts
+    )
+
+
+def _alone(deployed: Deployed, context: int) -> Range | None:
+    """Tokens/s of one sequence that nobody shares the engine with."""
+    found = Pass(deployed.replica, Step(decode=1, context=context)).estimate
+    return None if found is None else inverse(range_of(found), lambda seconds: 1 / seconds)
 
 
 def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:

@@ -98,7 +98,10 @@ def _sequences(result: SizeResult) -> Block:
         rows.append(("concurrency", concurrency, f"sequences of max_model_len = {format_count(result.max_model_len)}"))
     for row in result.by_context:
         held = "no limit" if row.max_batch is None else format_count(row.max_batch)
-        rows.append((f"at {format_count(row.context)}", held, "sequence" if row.max_batch == 1 else "sequences"))
+        said = "sequence" if row.max_batch == 1 else "sequences"
+        if row.alone_tokens_per_s is not None:
+            said += f"; {'it' if row.max_batch == 1 else 'one'} alone: {row.alone_tokens_per_s.value:,.0f} tokens/s"
+        rows.append((f"at {format_count(row.context)}", held, said))
     return Facts(title="Cache that fits", rows=tuple(rows))
 
 
