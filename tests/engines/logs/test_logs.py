@@ -239,3 +239,10 @@ def test_a_file_without_newlines_is_read_in_pieces() -> None:
     pieces = list(bounded_lines(file))
     assert max(map(len, pieces)) <= LONGEST_LINE
     assert read_log(pieces).pool_bytes == int(5.69 * GIB)
+
+
+def test_of_an_endless_line_the_beginning_is_read() -> None:
+    """A million characters of it, in pieces; the next line is read again."""
+    pieces = list(bounded_lines(io.StringIO("x" * 3_000_000 + "\nnext\n")))
+    assert sum(map(len, pieces[:-1])) == 1_000_000
+    assert pieces[-1] == "next\n"

@@ -14,7 +14,7 @@ from kvcalc.specs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp, Tensor, 
 def mixed() -> ModelSpec:
     """Two kinds of dense layers and two of experts, over seven layers."""
     matrix = Tensor(name="w", shape=(256, 256), category="attention", format=FP8_BLOCK)
-    expert = Tensor(name="e", shape=(256, 256), category="experts", format=FP8_BLOCK)
+    expert = Tensor(name="e", shape=(512, 256), category="experts", format=FP8_BLOCK)
     groups = (
         LayerGroup(layers=(0,), mixers=(gqa(8, 128),), mlp=DenseMlp(width=1000)),
         LayerGroup(layers=(1, 2), mixers=(latent(heads=64),), mlp=DenseMlp(width=3000), tensors=(matrix, expert)),

@@ -1,7 +1,7 @@
 """What SGLang settles by model and GPU, its state slots, and its pools for compressed attention."""
 
 import pytest
-from engines.models import DEEPSEEK_V4_FLASH, latent, model
+from engines.models import DEEPSEEK_V4_FLASH, compressed, gqa, latent, model
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
@@ -96,3 +96,51 @@ def test_windows_by_requests_where_they_are_given() -> None:
     slots = (128 + 128 + 2 * 256) * 64 + 2 * 8192 + 256 + 4 * 64 * (128 + 256)
     assert after.pools[1].num_blocks == -(-slots // 256)
     assert (after.kv_cache_size_tokens or 0) > (before.kv_cache_size_tokens or 0)
+
+
+SMALL = model((3, compressed(4)), (2, compressed(128)), (1, compressed(0)), max_context=65536)
+
+
+@pytest.mark.parametrize("drafted", [0, 1])
+def test_compressed_attention_of_six_layers_by_hand(drafted: int) -> None:
+    """A vector is 448 + 2 · 64 + 8 = 584 bytes: 64 in a page fill 65 times 576, two fill 3 times, 256 fill 260 times.
+    Drafts make rings twice as long and the cells (6 + 1) / 6 as large.
+    """
+    full = 3 * (65 * 576 / 64 + 132) / 4 + 2 * (3 * 576 / 2) / 128
+    states = 3 * (16 if drafted else 8) * 2 * 2 * (512 + 128) * 4 / 256
+    window = 6 * 260 * 576 / 256 + states
+    more = 7 / 6 if drafted else 1
+    ring = 256 if drafted else 128
+    # 4,096 requests may run, for the pool's tokens are more than 8 times 65,536
+    rows = -(-(4097 * ring + ring + 1) // 128) * 128
+    held = capacity(SMALL, sglang(engine_version="0.5.20", num_speculative_tokens=drafted), 10 * GIB)
+    tokens = int((10 * GIB - 2 * rows * 2 * 512 * 4) / (more * (full + window / 10))) // 256 * 256
+    assert held.kv_cache_size_tokens == tokens
+    assert [pool.num_blocks for pool in held.pools] == [tokens // 256, int(tokens / 10) // 256]
+    assert [pool.block_bytes for pool in held.pools] == [int(more * full * 256), int(more * window * 256)]
+
+
+@pytest.mark.parametrize(
+    "size, length, requests",
+    [
+        (10 * GIB, 3 * 2**20, 2048),  # 1,750 whole lengths' worth
+        (10 * GIB, 2**21, int(10 * GIB / 998.25) * 512 // 2**21),
+        (10 * GIB, 65536, 4096),
+        (GIB // 400, 65536, int(GIB // 400 / 998.25) // 2),
+    ],
+)
+def test_requests_of_compressed_attention_within_their_limits(size: int, length: int, requests: int) -> None:
+    """512 for each whole-length request, within 2,048 and 4,096, and at most half the tokens. A token takes 551.25
+    bytes, and a tenth of the 4,470 of a windowed one.
+    """
+    held = capacity(SMALL, sglang(engine_version="0.5.20", max_model_len=length), size)
+    assert f"states of {requests:,} requests" in (held.rounding or "")
+
+
+def test_a_request_holds_its_widest_window_and_a_page() -> None:
+    """Windows of 128 and of 1,024 tokens in one pool: a request keeps the wider one, and the page that comes next."""
+    both = model((1, gqa(8, 128)), (1, gqa(8, 128, window=128)), (1, gqa(8, 128, window=1024)))
+    pools = {pool.name: pool for pool in capacity(both, sglang(), GIB).pools}
+    group = pools["sliding"].groups[0]
+    assert (group.window, group.most_tokens) == (1024, 1024 + (group.block_size or 0))
+    assert group.token_bytes == 2 * 2 * 8 * 128 * 2

@@ -16,7 +16,9 @@ from engines.models import (
 
 from kvcalc.catalog.models import load_model
 from kvcalc.engines import capacity
+from kvcalc.engines.capacity import Group, Pool
 from kvcalc.engines.vllm.planning import planning_of
+from kvcalc.engines.vllm.report import printed_tokens
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
@@ -171,3 +173,20 @@ def test_of_stages_with_equal_blocks_the_one_that_grows_most_is_told() -> None:
     # Gemma-3-27B on four stages of 15, 16, 16 and 15 layers, of which 2, 3, 2 and 3 are full: 8,192 B a token each
     held = capacity(load_model("gemma-3-27b"), Deployment(pipeline_parallel_size=4), 0)
     assert held.bytes_per_token(100_000) == 3 * 8192
+
+
+def test_the_largest_state_decides_the_block_of_all() -> None:
+    """States of 64 and of 128 heads of 64 × 128 beside attention of 2,048 bytes a token: the block covers the larger.
+
+    In bf16: 128 · 64 · 128 · 2 bytes, and three convolution columns of 128 · 64 + 2 · 128 channels.
+    """
+    both = model((2, mamba2(64, 64, 128, groups=1)), (2, mamba2(128, 64, 128, groups=1)), (4, gqa(4, 128)))
+    state = 128 * 64 * 128 * 2 + 3 * (128 * 64 + 2 * 128) * 2
+    held = capacity(both, Deployment(mamba_ssm_cache_dtype="bf16"), GIB)
+    assert held.block_size == 16 * -(-state // (16 * 2048))
+
+
+def test_printed_tokens_of_unlike_blocks() -> None:
+    """Up to 0.20: blocks // groups × the smallest block size."""
+    groups = tuple(Group(kind="full", layers=1, page_bytes=16, block_size=size) for size in (64, 16))
+    assert printed_tokens(Pool(num_blocks=101, block_bytes=16, groups=groups), 100, planning_of("0.19")) == 50 * 16
