@@ -73,6 +73,7 @@ def draft_deployment(own: ModelSpec, target: Deployment) -> tuple[Deployment, tu
         enable_expert_parallel=False,
         decode_context_parallel_size=1,
         num_speculative_tokens=0,
+        acceptance=(),
         quantization=None,
         dtype="auto",
         draft=None,

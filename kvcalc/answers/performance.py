@@ -21,7 +21,16 @@ from kvcalc.results.performance import (
 from kvcalc.specs.base import Assumption
 from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.passes import Pass
-from kvcalc.timing.serving import Requests, Steady, alone_time, beyond_capacity, busy_prompt, steady_state
+from kvcalc.timing.serving import (
+    NO_DRAFTS,
+    Requests,
+    Steady,
+    alone_time,
+    beyond_capacity,
+    busy_prompt,
+    hastened,
+    steady_state,
+)
 
 ENDS = ("value", "low", "high")
 
@@ -72,6 +81,14 @@ class Performance:
         step = Step(decode=self.point.batch, context=self.point.mean_context)
         return Pass(self.deployed.replica, step)
 
+    def gain(self, batch: int, context: int) -> Estimate:
+        """How many times faster than plain steps tokens come: drafts at `--acceptance`; once as fast without."""
+        if not self.deployed.deployment.num_speculative_tokens:
+            return NO_DRAFTS
+        from kvcalc.answers.speculate.serving import gain
+
+        return gain(self.deployed, batch, context)
+
     @property
     def sequences(self) -> int:
         """Of the whole deployment: every data-parallel replica runs the batch."""
@@ -81,9 +98,14 @@ class Performance:
     def bound(self) -> StepBound | None:
         if self.step is None:
             return None
-        speed = formulas.throughput(self.sequences, self.step.bound_s)
+        time = self.step.bound_s
+        if self.deployed.deployment.num_speculative_tokens:
+            from kvcalc.answers.speculate.serving import token_bound_s
+
+            time = token_bound_s(self.deployed, self.step)
+        speed = formulas.throughput(self.sequences, time)
         return StepBound(
-            step_time_s=self.step.bound_s,
+            step_time_s=time,
             output_tokens_per_s=speed,
             limit=self.step.limit,
             usd_per_million_output_tokens=usd_per_million(self.deployed, speed),
@@ -93,7 +115,7 @@ class Performance:
     def estimate(self) -> StepEstimate | None:
         if self.step is None or self.step.estimate is None:
             return None
-        time = range_of(self.step.estimate)
+        time = range_of(hastened(self.step.estimate, self.gain(self.point.batch or 1, self.point.mean_context)))
         speed = inverse(time, lambda seconds: formulas.throughput(self.sequences, seconds))
         return StepEstimate(step_time_s=time, output_tokens_per_s=speed,
                             usd_per_million_output_tokens=cost_range(self.deployed, speed))  # fmt: skip
@@ -108,7 +130,8 @@ class Performance:
         asked = self.clients
         if asked is None:
             return None
-        together = steady_state(self.deployed.replica, asked.requests, asked.running)
+        gain = self.gain(asked.running, int(asked.requests.context))
+        together = steady_state(self.deployed.replica, asked.requests, asked.running, gain)
         return beyond_capacity(together, asked.requests, asked.concurrency, asked.running)
 
     @cached_property
@@ -132,11 +155,22 @@ class Performance:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return (*self.point.warnings, *(() if self.clients is None else self.clients.warnings))
+        found = (*self.point.warnings, *(() if self.clients is None else self.clients.warnings))
+        if not self.deployed.deployment.num_speculative_tokens:
+            return found
+        from kvcalc.answers.speculate.serving import drafts_without_times
+
+        return (*found, *drafts_without_times(self.deployed))
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        return (*self.point.assumptions, *(() if self.step is None else self.step.assumptions))
+        found = (*self.point.assumptions, *(() if self.step is None else self.step.assumptions))
+        if not self.deployed.deployment.num_speculative_tokens:
+            return found
+        from kvcalc.answers.speculate.serving import drafted
+
+        batch = self.point.batch if self.clients is None else self.clients.running
+        return (*found, *drafted(self.deployed, batch or 1, self.point.mean_context))
 
 
 def range_of(found: Estimate) -> Range:

@@ -151,6 +151,7 @@ class Serving(
     """A deployment."""
 
     draft: One
+    acceptance: Several
 
 
 class Size(Serving[One], Point[One], Clients[One], Generic[One], total=False):
@@ -205,7 +206,6 @@ class Speculate(Size[Value], total=False):
     tree_width: Several
     tree: bool
     tree_nodes: Value
-    acceptance: Several
     decay: Value
     accepted_length: Several
     target_probs: str

@@ -187,6 +187,16 @@ OUTPUT = (
 
 BASELINE = (_text("Output", "baseline", "--baseline", "FILE", "What --json wrote before: say what has changed since."),)
 
-DRAFT = (_text("Engine", "draft", "--draft", "MODEL", "What drafts: a model, or mtp, eagle-3, ... It takes memory."),)
+DRAFT = (
+    _text("Engine", "draft", "--draft", "MODEL", "What drafts: a model, or mtp, eagle-3, ... It takes memory."),
+    Flag(
+        "acceptance",
+        ("--acceptance",),
+        "A",
+        "Of drafts: times are with them. Repeated: by position.",
+        "Engine",
+        "texts",
+    ),
+)
 
 SERVING = (*SERVE, *LAYOUT, *ENGINE, *LLAMACPP, *NUMBERS, *MEMORY, *COST, *DRAFT)

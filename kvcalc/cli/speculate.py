@@ -28,7 +28,7 @@ ACCEPTANCE = (
     _flag("draft_probs", "FILE", "Draft distributions of the same positions.", "Acceptance"),
 )
 
-BESIDE = tuple(flag for flag in SERVING if flag.field != "draft")  # this command's own says more
+BESIDE = tuple(flag for flag in SERVING if flag.field not in ("draft", "acceptance"))  # this command's own say more
 
 
 @takes(GPU, DRAFT, ACCEPTANCE, WORKLOAD, SERVED, BESIDE, OUTPUT, says=DRAWN)

@@ -5,7 +5,7 @@ A time that is named neither bound nor estimate is the bound's with `--engine id
 
 from typing import ClassVar
 
-from kvcalc.results.base import Fit, Report
+from kvcalc.results.base import Fit, Range, Report
 from kvcalc.results.performance import Serving
 from kvcalc.specs.base import Frozen
 
@@ -70,7 +70,7 @@ class SpeculateResult(Frozen):
     context: int
     gamma: int
     tokens_per_pass: float
-    speedup: float
+    speedup: Range | float  # a plain number with `--engine ideal`
     best_gamma: int
     acceptance_rate: float
     decay: float

@@ -63,6 +63,7 @@ Tokens = Annotated[int, Within(ge=1, le=10**9)]
 Sequences = Annotated[int, Within(ge=1, le=10**7)]
 Ranks = Annotated[int, Within(ge=1, le=4096)]
 Bytes = Annotated[int, Within(ge=0, le=10**15)]
+Chance = Annotated[float, Within(ge=0, le=1)]
 
 
 class Layout(Frozen):
@@ -113,6 +114,7 @@ class Deployment(Layout):
     draft: str | None = None  # a model, or a method, that drafts
     draft_unread: str | None = None  # no flag: why the draft could not be read
     num_speculative_tokens: Annotated[int, Within(ge=0, le=64), count("--num-speculative-tokens")] = 0
+    acceptance: Annotated[tuple[Chance, ...], FromText(parse_number, "--acceptance")] = ()  # of drafts, by position
     max_loras: Annotated[int, Within(ge=0, le=1024), count("--max-loras")] = 0
     max_lora_rank: Annotated[int, Within(ge=1, le=4096), count("--max-lora-rank")] = 16
     kv_memory_bytes: Annotated[Bytes | None, Within(gt=0), size("--kv-memory")] = None  # per GPU; the pool itself

@@ -8,7 +8,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.drafts import as_served
 from kvcalc.answers.echo import deployment_inputs
 from kvcalc.answers.explain import explain
-from kvcalc.answers.performance import Performance, usd_per_million
+from kvcalc.answers.performance import Performance, range_of, usd_per_million
 from kvcalc.answers.question import Question
 from kvcalc.answers.speculate.acceptance import Acceptance, break_even, from_files, from_lengths, from_rates
 from kvcalc.answers.speculate.drafter import Drafter, Tree, drafter, usual_acceptance
@@ -64,7 +64,7 @@ class SpeculateSettings(Frozen):
 def speculate(question: Question, settings: SpeculateSettings | None = None) -> SpeculateReport:
     """What drafting is worth on this deployment, at `--batch` (1 unless given) and by batch."""
     settings = settings or SpeculateSettings()
-    plain = replace(question.deployment, num_speculative_tokens=0)
+    plain = replace(question.deployment, num_speculative_tokens=0, acceptance=())
     target = Deployed(question._replace(deployment=plain))
     plain_speed = Performance(target)
     point = plain_speed.point
@@ -188,7 +188,7 @@ def _result(rounds: Rounds, batch: int, gamma: int, best: int, plain: Performanc
         context=rounds.context,
         gamma=gamma,
         tokens_per_pass=at.tokens,
-        speedup=at.speedup,
+        speedup=float(at.speedup) if target.replica.ideal else range_of(at.gain),
         best_gamma=best,
         acceptance_rate=acceptance.rate,
         decay=acceptance.decay,

@@ -20,6 +20,7 @@ from kvcalc.counting.work import Step
 from kvcalc.engines import rules
 from kvcalc.specs.base import Frozen, field_names
 from kvcalc.specs.versions import parse_version, since
+from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.passes import Pass, engine_share
 
 
@@ -39,9 +40,7 @@ class Overheads(Frozen):
 
     @classmethod
     def of(cls, engine: str, version: str | None) -> "Overheads":
-        """Of an engine and version; nothing for `ideal`."""
-        if not rules(engine).TIMED:
-            return cls()
+        """Of an engine and version; of an engine that has no row, what serving engines have in common."""
         named = [one for one in tables() if one["engine"] == engine and _early(one, version)]
         row = next(iter(named or [one for one in tables() if one["engine"] == "any"]))
         return cls(**{name: row[name] for name in field_names(cls) if name in row})
@@ -77,6 +76,14 @@ class Round:
         return self.tokens * self.plain_s / self.round_s
 
     @property
+    def gain(self) -> Estimate:
+        """The speed-up with the range that left-out measurements have; of a single point."""
+        around, value = constants()["range"]["speedup"], float(self.speedup)
+        if self.round_s == self.plain_s:  # nothing is drafted
+            return Estimate(1.0, 1.0, 1.0)
+        return Estimate(value, value * around["low"], value * around["high"])
+
+    @property
     def tpot_s(self) -> Quantity:
         return self.round_s / self.tokens
 
@@ -91,7 +98,9 @@ class Rounds:
         self.target, self.draft, self.drafter = target, draft, drafter
         self.acceptance, self.context = acceptance, context
         deployment = target.deployment
-        self.overheads = overheads or Overheads.of(deployment.engine, deployment.engine_version)
+        if overheads is None and rules(deployment.engine).TIMED:
+            overheads = Overheads.of(deployment.engine, deployment.engine_version)
+        self.overheads = overheads or Overheads()
 
     def with_acceptance(self, acceptance: Acceptance) -> "Rounds":
         return Rounds(self.target, self.draft, self.drafter, acceptance, self.context, self.overheads)

@@ -12,7 +12,9 @@ from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB
 
 # Fields that are no setting of an engine: they say what a GPU costs or where it stands.
-NO_SETTING = frozenset({"price_usd_per_hour", "price_file", "pricing", "gpus_per_node", "offline", "draft", *UNFLAGGED})
+NO_SETTING = frozenset(
+    {"price_usd_per_hour", "price_file", "pricing", "gpus_per_node", "offline", "draft", "acceptance", *UNFLAGGED}
+)
 
 
 class Command(NamedTuple):

@@ -54,12 +54,10 @@ def budget_of(start: Start, engine: Memory, rules: Rules) -> MemoryBudget:
 
 def _of_drafts(deployment: Deployment) -> tuple[str, ...]:
     """What is not known of a draft."""
-    if deployment.draft is None:
+    if deployment.draft is None or deployment.draft_unread is None:
         return ()
-    if deployment.draft_unread is not None:
-        why = f"--draft {deployment.draft[:60]} cannot be read ({deployment.draft_unread})"
-        return (f"{why}: its weights, cache and graphs are missing, and the pool is smaller than said",)
-    return ("a draft counts in memory: times are those of plain decoding",)
+    why = f"--draft {deployment.draft[:60]} cannot be read ({deployment.draft_unread})"
+    return (f"{why}: its weights, cache and graphs are missing, and the pool is smaller than said",)
 
 
 def _overridden(found: MemoryBudget, start: Start) -> MemoryBudget:

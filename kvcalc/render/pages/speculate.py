@@ -5,7 +5,7 @@ from typing import Any
 from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Target, assumed
 from kvcalc.render.pages.serving import serving_facts
 from kvcalc.render.verdict import is_good, verdict_words
-from kvcalc.results.base import engine_name
+from kvcalc.results.base import Range, engine_name
 from kvcalc.results.data import data_of
 from kvcalc.results.speculate import SpeculateReport, SpeculateResult
 from kvcalc.units import format_bytes, format_count, format_seconds, format_things, format_usd
@@ -14,15 +14,25 @@ from kvcalc.units import format_bytes, format_count, format_seconds, format_thin
 def page(report: SpeculateReport) -> Page:
     """One round, by draft length, by batch, and where it stops."""
     result = report.result
-    pays = f"{result.speedup:.2f}×" if result.gamma else "does not pay"
+    pays = f"{gained(result):.2f}×" if result.gamma else "does not pay"
     said = verdict_words(result.fit, result.reason)
     return Page(
         title=f"{result.model} with draft {result.draft} on {result.gpus} × {result.gpu}, {engine_name(result.engine)}",
         verdict=f"{pays}, {said}",
-        good=result.speedup > 1 if result.fits else is_good(result.fit),
+        good=gained(result) > 1 if result.fits else is_good(result.fit),
         blocks=_blocks(result),
         notes=assumed(report),
     )
+
+
+def gained(result: SpeculateResult) -> float:
+    """The speed-up alone."""
+    return result.speedup.value if isinstance(result.speedup, Range) else result.speedup
+
+
+def _with_range(result: SpeculateResult) -> str:
+    found = result.speedup
+    return f"{found.value:.2f}, {found.low:.2f} to {found.high:.2f}" if isinstance(found, Range) else f"{found:.2f}"
 
 
 def _blocks(result: SpeculateResult) -> tuple[Block, ...]:
@@ -45,7 +55,7 @@ def _round(result: SpeculateResult) -> Facts:
         ("check", format_seconds(result.verify_s), f"{result.verify_cost_ratio:.2f} × the plain step"),
         ("draft", format_seconds(result.draft_s), f"each pass {result.draft_cost_ratio:.3f} × the plain step"),
         ("engine", format_seconds(result.engine_s), ""),
-        ("speed-up", f"{result.speedup:.2f}", f"{format_seconds(result.tpot_s)} a token"),
+        ("speed-up", _with_range(result), f"{format_seconds(result.tpot_s)} a token"),
         (
             "throughput",
             f"{format_count(result.output_tokens_per_s)}/s",
