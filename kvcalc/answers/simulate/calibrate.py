@@ -74,6 +74,8 @@ def calibration(path: str, replica: Simulated, requests: Requests, goodput: Any)
         )
     inside = replace(replica, front_s=0.0)
     mean = sum(measured.tpot_s) / len(measured.tpot_s)
+    if not mean > 0:
+        raise KvcalcError(f"--calibrate-from: {path}: a mean of {mean:g} s a token", hint="is the file a server's?")
     before = Latencies(run(inside, trace.requests), trace.requests)
     factor, after = fitted(inside, trace.requests, mean)
     found = Latencies(run(replica, requests, factor), requests)

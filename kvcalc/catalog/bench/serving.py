@@ -29,6 +29,8 @@ def served(table: Mapping[str, Any], source: str) -> Served:
     if completed < 1 or duration <= 0:
         raise KvcalcError(f"{source}: no request was completed", hint="give the result of a run that worked")
     output_len = _number(table, "total_output_tokens", source) / completed
+    if output_len < 1:
+        raise KvcalcError(f"{source}: {output_len:g} tokens out a request", hint="give the result of a run that worked")
     ttft_s = _number(table, "mean_ttft_ms", source) / 1000
     spoken = table.get("mean_tpot_ms") or table.get("mean_itl_ms")
     tpot_s = float(spoken) / 1000 if isinstance(spoken, int | float) and spoken > 0 else None

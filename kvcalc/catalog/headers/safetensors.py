@@ -79,10 +79,10 @@ def read_header(read: Reader, what: str) -> Stored:
 def _tensor(name: str, entry: Any, what: str) -> Stored:
     try:
         dtype, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-        count, size = prod(shape), end - start
-        sane = all(isinstance(n, int) and n >= 0 for n in (*shape, start, end)) and size <= LARGEST_TOTAL
-        if not sane or dtype not in DTYPE_BITS or size != -(-count * DTYPE_BITS[dtype] // 8):
+        sane = all(isinstance(n, int) and n >= 0 for n in (*shape, start, end)) and end - start <= LARGEST_TOTAL
+        if not sane or dtype not in DTYPE_BITS or end - start != -(-prod(shape) * DTYPE_BITS[dtype] // 8):
             raise ValueError
+        count, size = prod(shape), end - start
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(what, f"its tensor {name[:60]!r} has an impossible dtype, shape or size") from error
     made = rows_of(name, tuple(shape))

@@ -16,6 +16,9 @@ from kvcalc.simulator.traces.trace import Row, Trace, trace_of
 # The first whose columns are all there; Bailian's are Mooncake's and more.
 FORMATS: tuple[ModuleType, ...] = (azure, bailian, mooncake, llmservingsim, log, burstgpt)
 
+LATEST_S = 1e12  # thirty thousand years: later is no time
+ROW_HINT = "every request needs its time and its lengths"
+
 
 def read_trace(path: str, time_scale: float = 1.0) -> Trace:
     """The workload of a file.
@@ -116,8 +119,10 @@ def _checked(rows: Iterator[Row], path: str) -> Iterator[Row]:
         except KeyError as error:
             raise KvcalcError(f"--trace: {path}, request {number} has no {error}", hint="is the file whole?") from None
         except (ValueError, TypeError, OverflowError) as error:
-            hint = "every request needs its time and its lengths"
-            raise KvcalcError(f"--trace: {path}, request {number}: {error}", hint=hint) from None
+            raise KvcalcError(f"--trace: {path}, request {number}: {error}", hint=ROW_HINT) from None
+        times = (row.arrival_s, row.first_s or 0.0, row.last_s or 0.0)
+        if not all(abs(time) < LATEST_S for time in times):  # NaN neither
+            raise KvcalcError(f"--trace: {path}, request {number}: a time of {times} s", hint=ROW_HINT)
         yield row
 
 

@@ -1,0 +1,62 @@
+"""What fuzzing has found, one of each kind: refused now, in words."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalog.bench.test_read import VLLM
+from tests.catalog.gguf_bytes import decoder, gguf
+from tests.catalog.headers.test_settle import CONFIG
+from tests.cli.conftest import Cli, assert_refused, cli  # noqa: F401
+from tests.simulator.test_traces import LOG, MOONCAKE
+
+SIMULATED = "simulate smollm2-135m --gpu l4 "
+FITTED = "calibrate --model smollm2-135m --gpu l4 --from "
+
+
+def lines(records: list[Any], **other: Any) -> str:
+    return "\n".join(json.dumps(one | other) for one in records)
+
+
+@pytest.mark.parametrize("line, text", [
+    (SIMULATED + "--trace ", lines(MOONCAKE, hash_ids=[[1], [2]])),
+    (SIMULATED + "--trace ", lines(LOG, arrival_s=float("nan"))),
+    (SIMULATED + "--trace ", lines(LOG, arrival_s=10**400)),
+    (SIMULATED + "--isl 9 --osl 9 --request-rate 5 --requests 9 --calibrate-from ", lines(LOG, last_token_s=5.5,
+                                                                                          first_token_s=5.5)),
+    (FITTED, json.dumps(VLLM | {"total_output_tokens": 0})),
+])  # fmt: skip
+def test_files(cli: Cli, tmp_path: Path, line: str, text: str) -> None:  # noqa: F811
+    path = tmp_path / "file"
+    path.write_text(text)
+    assert_refused(cli(line + str(path)))
+
+
+def test_one_token_out_has_no_pace(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(VLLM | {"total_output_tokens": VLLM["completed"]}))
+    assert cli(FITTED + str(path)).code == 0
+
+
+def test_a_shape_that_is_no_number(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    header = json.dumps({"a": {"dtype": "BF16", "shape": [[1], 10**18], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    assert_refused(cli(f"kv {tmp_path}"))
+
+
+def test_metadata_that_contradict_each_other(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    metadata, tensors = decoder(1)
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf(metadata | {"llama.attention.head_count": 5000}, tensors))  # more heads than columns
+    assert_refused(cli(f"kv {path}"))
+
+
+def test_a_price_file_is_read_again_when_it_has_changed(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    path, found = tmp_path / "prices.toml", []
+    for usd in (2, 10):
+        path.write_text(f"[usd_per_gpu_hour]\nl4 = {usd}\n")
+        found.append(cli(f"size smollm2-135m --gpu l4 --context 1k --price-file {path} --json").result["usd_per_hour"])
+    assert found == [2, 10]
