@@ -30,7 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """The whole suite takes every core, where pytest-xdist is installed; tests that are named run in this process."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if whole and getattr(config.option, "numprocesses", 0) is None:
+    inside = "PYTEST_XDIST_WORKER" in os.environ  # a worker starts no workers
+    if whole and not inside and getattr(config.option, "numprocesses", 0) is None:
         config.option.numprocesses = "auto"
         config.option.dist = "worksteal"
 
