@@ -24,6 +24,7 @@ from kvcalc.results.data import data_of
 from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SimulatedPlan
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import checked
+from kvcalc.specs.deployment import IDEAL
 from kvcalc.specs.load import Workload
 from kvcalc.units import format_usd
 
@@ -86,6 +87,8 @@ def _asked(model: str, flags: Mapping[str, Any], settings: PlanSettings) -> Aske
     given = {name: list(value) if isinstance(value, (list, tuple)) else [value] for name, value in flags.items()}
     if settings.emit is not None and settings.emit not in CONTAINERS:
         given.setdefault("engine", [settings.emit])
+    if IDEAL in given.get("engine", ()):
+        raise KvcalcError("--engine ideal serves nobody: a plan needs an engine that runs", hint="leave --engine out")
     traced = traced_load(settings.trace, given)
     workload, load = _workload(given, traced), demand(settings, traced.request_rate)
     return Asked(

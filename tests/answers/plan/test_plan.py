@@ -40,6 +40,7 @@ def test_the_cheapest_first_and_one_replica_fewer_misses(cli: Cli) -> None:  # n
 
 
 WRONG = [
+    "plan llama-3-8b --gpu h100-sxm --isl 1k --osl 100 --request-rate 5 --engine ideal",
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300",
     "plan llama-3.1-8b --gpu l40s --users 20",
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 20 --request-rate 3",

@@ -52,10 +52,17 @@ def _controls(found: Explorer) -> tuple[Control, ...]:
         tuple(dict.fromkeys(getattr(point, name) for point in found.points)) for name in ("batch", "context", "cache")
     )
     return (
-        Control("batch", "Batch", "range", batches, at=_place(batches, USUAL_BATCH)),
+        Control("batch", "Batch", "range", batches, at=batches.index(_batch(found, contexts))),
         Control("context", "Context, tokens", "select", contexts, at=_place(contexts, USUAL_CONTEXT)),
         Control("cache", "Cache", "select", caches),
     )
+
+
+def _batch(found: Explorer, contexts: tuple[int, ...]) -> int:
+    """The lessons' batch, or the largest below it that fits."""
+    context = contexts[_place(contexts, USUAL_CONTEXT)]
+    here = [one for one in found.points if one.context == context and one.cache == found.points[0].cache]
+    return max((one.batch for one in here if one.fits and one.batch <= USUAL_BATCH), default=here[0].batch)
 
 
 def _place(values: tuple[Any, ...], usual: Any) -> int:
@@ -153,6 +160,7 @@ def _memory(rows: list[dict[str, Any]], state: dict[str, Any], found: Explorer, 
     limit = found.memory_bytes_per_gpu / GIB
     weights, other = found.weight_bytes_per_gpu / GIB, found.other_bytes_per_gpu / GIB
     parts = {"weights": colour["orange"], "the engine": colour["muted"], "cache": colour["amber"]}
+    side = "right" if weights + other <= limit else "left"  # of the limit there is room for its name
     order = "indexof(['weights', 'the engine', 'cache'], datum.part)"
     split: list[Spec] = [
         chosen("batch"),
@@ -173,7 +181,7 @@ def _memory(rows: list[dict[str, Any]], state: dict[str, Any], found: Explorer, 
                 "order": {"field": "order", "sort": "ascending"},
             },
         },
-        *rule(Target(f"{limit:,.1f} GiB that the engine may use", "x", limit), colour, align="right"),
+        *rule(Target(f"{limit:,.1f} GiB that the engine may use", "x", limit), colour, align=side),
     ]  # fmt: skip
     return chart(rows, layers, height=44, params=parameters(**state), transform=[chosen(*CURVE)],
                  description="Memory of one GPU: weights, the engine, the cache of the batch")  # fmt: skip

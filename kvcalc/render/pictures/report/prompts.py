@@ -8,7 +8,7 @@ from kvcalc.render.pictures.figure import Column, Control, Figure
 from kvcalc.render.pictures.lines import axis, rule
 from kvcalc.render.pictures.palette import Colours
 from kvcalc.results.report import Prompts
-from kvcalc.units import MILLISECOND, format_count, format_seconds
+from kvcalc.units import MILLISECOND, format_count, format_seconds, format_things
 
 FRAME = ("prompt", "mode")
 
@@ -23,11 +23,11 @@ def figure(found: Prompts, command: str, colour: Colours) -> Figure:
         Control("mode", "The prompt is computed", "select", modes, tuple(map(_said, modes))),
     )  # fmt: skip
     state = {one.name: one.values[one.at] for one in controls}
-    everyone = f"{format_count(found.batch)} sequences of {format_count(found.context)} tokens"
+    everyone = f"{format_things(found.batch, 'sequence')} of {format_count(found.context)} tokens"
     return Figure(
         title="A long prompt: chunks and disaggregation",
-        says=f"A prompt arrives while {everyone} decode. Each bar is one step: all of them wait that long for a token. "
-        "Chunks spread the prompt over many short steps; GPUs of its own leave the others alone, for a second pool and "
+        says=f"A prompt arrives beside {everyone} that decode. Each bar is one step: all of them wait that long for a "
+        "token. Chunks spread the prompt over many short steps; GPUs of its own leave the others alone, for a second pool and "
         "a transfer of the cache.",
         rows=rows,
         numbers=numbers,
