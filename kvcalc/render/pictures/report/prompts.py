@@ -27,8 +27,8 @@ def figure(found: Prompts, command: str, colour: Colours) -> Figure:
     return Figure(
         title="A long prompt: chunks and disaggregation",
         says=f"A prompt arrives beside {everyone} that decode. Each bar is one step: all of them wait that long for a "
-        "token. Chunks spread the prompt over many short steps; GPUs of its own leave the others alone, for a second pool and "
-        "a transfer of the cache.",
+        "token. Chunks spread the prompt over many short steps; GPUs of its own leave the others alone, for a second "
+        "pool and a transfer of the cache.",
         rows=rows,
         numbers=numbers,
         tabled="numbers",
