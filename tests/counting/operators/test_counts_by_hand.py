@@ -127,6 +127,7 @@ def test_cross_attention_sees_the_image_whatever_the_context(tp: int) -> None:
     assert decode.flops == 3 * 6404 * 4 * 64 * 128 / tp
     assert prompt.cache_bytes == 2 * 6404 * 2 * 8 * 128 * 2 / tp
     assert prompt.flops == 2 * 10 * 6404 * 4 * 64 * 128 / tp
+    assert prompt.activation_bytes == 2 * 10 * 2 * 64 * 128 * 2 / tp  # queries and outputs
 
 
 def test_a_state_costs_six_flops_an_element_and_two_a_column() -> None:

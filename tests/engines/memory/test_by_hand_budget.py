@@ -77,6 +77,15 @@ def test_graphs_by_sizes_and_layers(
     assert budget(shape, version, gpu, **flags).graphs.value == pytest.approx(sizes / 102 * each * GIB, abs=1)
 
 
+@pytest.mark.parametrize(
+    "version, charged", [("0.20", False), ("0.24", True), ("0.25", False), ("0.28", False), ("0.29", True)]
+)
+def test_graphs_are_charged_since_0_21_but_by_the_first_of_the_second_runner(version: str, charged: bool) -> None:
+    """memory.toml: since 0.21 the estimate is taken out of the share; runner V2 left it out from 0.25 to 0.28."""
+    found = budget(LLAMA_8B, version, CARD)
+    assert found.graphs_charged is charged
+
+
 @pytest.mark.parametrize("tp", [1, 4])
 def test_the_profile_run_of_a_dense_model(tp: int) -> None:
     found = activation(LLAMA_8B, tensor_parallel_size=tp)

@@ -4,7 +4,9 @@ import pytest
 
 from kvcalc.catalog.models import load_model
 from kvcalc.engines import capacity, loaded_weight_bytes
+from kvcalc.engines.memory.weight_blocks import Divides, check_weight_blocks
 from kvcalc.errors import KvcalcError
+from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB
@@ -49,3 +51,15 @@ def test_decode_context_parallelism_of_other_engines_is_not_guessed(engine: str)
     flags = {"engine": engine, "tensor_parallel_size": 8, "decode_context_parallel_size": 2}
     with pytest.raises(KvcalcError, match="not known"):
         capacity(load_model("deepseek-v3"), checked(Deployment, flags), GIB)
+
+
+def test_experts_are_not_refined_below_blocks_of_32() -> None:
+    """MiniMax's experts of 1,536 over 32 GPUs are 48 wide: 16 would divide that, and no engine has such blocks."""
+    whole = load_model("minimax-m2.5")
+    groups = (replace(g, tensors=tuple(t for t in g.tensors if t.category == "experts")) for g in whole.groups)
+    experts = replace(whole, groups=tuple(groups))
+    refines = Divides("vLLM", refines_experts=True)
+    check_weight_blocks(experts, Deployment(tensor_parallel_size=8), refines)  # 192 in blocks of 64
+    check_weight_blocks(experts, Deployment(tensor_parallel_size=16), refines)  # 96 in blocks of 32
+    with pytest.raises(KvcalcError, match="an expert over 32 GPUs: 48 on each is no multiple of the 32"):
+        check_weight_blocks(experts, Deployment(tensor_parallel_size=32), refines)
