@@ -5,7 +5,8 @@ import pytest
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import ask
 from kvcalc.answers.size.answer import size
-from kvcalc.answers.speculate.answer import SpeculateSettings, speculate
+from kvcalc.answers.speculate.answer import speculate
+from kvcalc.answers.speculate.settings import SpeculateSettings
 from kvcalc.errors import KvcalcError
 from kvcalc.units import GIB
 

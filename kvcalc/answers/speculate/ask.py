@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvcalc.answers.question import ask
-from kvcalc.answers.speculate.answer import SpeculateSettings, speculate
+from kvcalc.answers.speculate.answer import speculate
+from kvcalc.answers.speculate.settings import SpeculateSettings
 from kvcalc.results.speculate import SpeculateReport
 from kvcalc.specs.checked import settings_of
 

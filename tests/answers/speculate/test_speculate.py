@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from kvcalc.answers.question import ask
 from kvcalc.answers.speculate.acceptance import Acceptance, from_files, from_lengths, from_rates
-from kvcalc.answers.speculate.answer import SpeculateSettings, speculate
+from kvcalc.answers.speculate.answer import speculate
 from kvcalc.answers.speculate.drafter import Tree, drafter, method, methods
 from kvcalc.answers.speculate.rounds import Overheads
+from kvcalc.answers.speculate.settings import SpeculateSettings
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.params import total_parameters
 from kvcalc.errors import KvcalcError
