@@ -210,6 +210,10 @@ class Tower(Sized):
     tensors: tuple[Tensor, ...] = ()  # of the whole tower
 
 
+# Assumptions of a config's reader on which shape and cache rest: said aloud, not listed only.
+DECISIVE = ("architecture", "sliding_window", "experts_per_token")
+
+
 class ModelSpec(Sized):
     """Everything kvcalc knows about a model. Read it with `catalog`; never build numbers from its name."""
 
@@ -248,8 +252,12 @@ class ModelSpec(Sized):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was read with doubt, in a sentence each."""
-        return tuple(f"{doubt.name} in the config: {doubt.why}" for doubt in self.doubts)
+        """What was read with doubt, in a sentence each; and what was taken for granted that decides the shape."""
+        taken = (one for one in self.assumptions if one.name in DECISIVE and one not in self.doubts)
+        return (
+            *(f"{one.name}{'' if one.value is None else f' {one.value}'}: {one.why}" for one in taken),
+            *(f"{doubt.name} in the config: {doubt.why}" for doubt in self.doubts),
+        )
 
     @property
     def layers(self) -> int:

@@ -68,7 +68,7 @@ def plan(
             *assumptions_of(first),
         ),
         sources=(*first.model.sources, *first.gpu.sources.values()),
-        warnings=first.bill.warnings,
+        warnings=(*first.model.warnings, *first.bill.warnings),
     )
 
 

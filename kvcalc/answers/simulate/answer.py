@@ -185,7 +185,7 @@ def _assumptions(question: Question, deployed: Deployed, replica: Simulated) -> 
 
 
 def _warnings(deployed: Deployed, result: SimulateResult) -> tuple[str, ...]:
-    found = list(deployed.budget.warnings)
+    found = [*deployed.model.warnings, *deployed.budget.warnings]
     if deployed.deployment.num_speculative_tokens:
         found.append("drafts count in memory only: every step gives one token (`kvcalc speculate` has their gain)")
     if result.refused:
