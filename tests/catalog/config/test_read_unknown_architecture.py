@@ -18,7 +18,8 @@ def test_its_name_is_a_warning_in_every_answer(cli: Cli, tmp_path: object) -> No
     from pathlib import Path
 
     (Path(str(tmp_path)) / "config.json").write_text(json.dumps(LLAMA))
-    for command in ("size --gpu l4", "kv", "step --gpu l4", "simulate --gpu l4 --requests 2 --request-rate 1 --isl 10 --osl 2"):
+    load = "--requests 2 --request-rate 1 --isl 10 --osl 2"
+    for command in ("size --gpu l4", "kv", "step --gpu l4", f"simulate --gpu l4 {load}"):
         name, _, flags = command.partition(" ")
         ran = cli(f"{name} {tmp_path} {flags}".strip())
         assert ran.code == 0, ran.err
