@@ -6,12 +6,12 @@ from engines.models import DEEPSEEK_V3, DEEPSEEK_V4_FLASH
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.operators.attention import mixer_operators
 from kvcalc.counting.operators.experts import ExpertKernels, kept_bytes, padded_shape
-from kvcalc.counting.operators.matmul import activation_element_bytes, bits_per_weight, gemm
+from kvcalc.counting.operators.matmul import activation_element_bytes, bits_per_weight, gemm, layer_gemms
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import BF16, FP8_BLOCK, FP8_CHANNEL, FP8_TENSOR, MXFP4, NVFP4, integer
-from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.model import LayerGroup, ModelSpec, Tensor
 
 TP8 = Layout(tensor_parallel_size=8)
 
@@ -200,3 +200,25 @@ def test_values_and_scales_are_kept_apart_where_kernels_rearrange_them() -> None
     assert kept_bytes((770, 3008), MXFP4, apart) == values + 1024 * 94  # 3,008 inputs have 94 scales
     both = ExpertKernels(format="mxfp4", value_inputs=128, value_outputs=64, scale_outputs=256, keeps_scales=True)
     assert kept_bytes((770, 3008), MXFP4, both) == values + 1024 * 94 + 770 * 94
+
+
+def test_experts_of_one_replica_are_summed_and_not_sent() -> None:
+    """Expert parallelism inside one tensor-parallel group: all ranks have all rows: two sums a layer, no more."""
+    layout = Layout(tensor_parallel_size=4, enable_expert_parallel=True)
+    found = operators("gpt-oss-120b", Step(decode=8, context=100), layout)
+    assert sum(one.count for one in found if one.kind == "all_reduce") == 2 * 36
+    assert not [one for one in found if one.kind == "all_to_all"]
+
+
+def test_a_prompt_alone_brings_no_decoding_sequence() -> None:
+    assert Step(prompts=1, tokens=100).split(4).decode == 0
+    assert Step(decode=2, context=1).split(4).decode == 1
+    assert Step(decode=64, context=1).split(4).decode == 16
+
+
+def test_copies_of_a_matrix_multiply_each() -> None:
+    """Three adapters of 64 × 128 in one tensor: as many outputs as one matrix of 192 × 128."""
+    matrix = Tensor(name="w", shape=(64, 128), copies=3, category="other", matmul=True, format=BF16)
+    group = LayerGroup(layers=(0,), tensors=(matrix,))
+    found = next(iter(layer_gemms(group, load_model("llama-3-8b"), Layout(), Step(decode=2, context=1))))
+    assert (found.flops, found.weight_bytes) == (2 * 2 * 192 * 128, 192 * 128 * 2)
