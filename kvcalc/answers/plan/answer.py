@@ -11,12 +11,12 @@ from kvcalc.answers.plan.demand import demand
 from kvcalc.answers.plan.emission import emission
 from kvcalc.answers.plan.money import api_price
 from kvcalc.answers.plan.ranking import front, ranked
-from kvcalc.answers.plan.search import Choice, Found, Limits, Outcome, search
+from kvcalc.answers.plan.search import Found, Limits, Outcome, search
 from kvcalc.answers.plan.settings import CONTAINERS, SPREAD, PlanSettings, available
-from kvcalc.answers.plan.space import choices, gpus_of
+from kvcalc.answers.plan.space import Space
 from kvcalc.answers.plan.targets import Targets
 from kvcalc.answers.plan.traced import Traced, traced_load
-from kvcalc.answers.question import Loader, Question, placed, unplaced
+from kvcalc.answers.plan.tuning import tuned
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
@@ -52,7 +52,11 @@ def plan(
     asked = _asked(model, flags, settings)
     names = asked.given.get("gpu") or list(available(settings))
     read = cache(partial(load_model, strict=bool(flags.get("strict"))))
-    outcome = search(_choices(asked, names, read), asked.demand, asked.targets, asked.limits)
+    space = Space(model, asked.given, read)
+    outcome = search(space, names, asked.demand, asked.targets, asked.limits)
+    if settings.objective == "usd":
+        found = [*outcome.met, *outcome.beyond, *outcome.missed]
+        outcome.met.extend(tuned(space, found, asked.demand, asked.targets, asked.limits))
     best = ranked(outcome.met, settings.objective) or ranked(outcome.beyond, settings.objective) or outcome.nearest
     if not best:
         raise KvcalcError(*_nothing(outcome))
@@ -173,25 +177,8 @@ def _workload(given: dict[str, list[Any]], traced: Traced) -> Workload:
     return found
 
 
-def _choices(asked: Asked, names: list[str], load: Loader) -> Iterator[Choice]:
-    """Each deployment with the question that `size` would be asked; what cannot be asked is left out."""
-    spec, given = load(asked.model), asked.given
-    fixed = {name: values[0] for name, values in given.items() if name != "gpu" and len(values) == 1}
-    read: dict[tuple[tuple[str, Any], ...], Question] = {}
-    for gpu in gpus_of(names):
-        name = gpu.name if gpu.instance is None else gpu.instance.name
-        for choice in choices(spec, gpu, given):
-            flags, key = {**fixed, **choice, "gpu": name}, tuple(choice.items())
-            try:
-                if key not in read:
-                    read[key] = unplaced(asked.model, flags, load=load)
-                yield Choice(flags, placed(read[key], gpu))
-            except KvcalcError:
-                continue
-
-
 def _nothing(outcome: Outcome) -> tuple[str, str]:
-    why = next(iter(outcome.unfit.values()), "nothing could be tried")
+    why = next(iter(outcome.unfit), "nothing could be tried")
     return f"no deployment fits: {why}", "name larger GPUs with --gpu, or store the weights smaller with --quantization"
 
 

@@ -89,7 +89,9 @@ def _paid(found: Found, asked: Asked, serving: Serving) -> dict[str, Any]:
 def flags_of(found: Found) -> dict[str, Any]:
     """By field, what a command line says of the deployment; numbers as such."""
     always: dict[str, Any] = {"gpu": None, "engine": USUAL_ENGINE, "tensor_parallel_size": 1}
-    given = {name: value for name, value in found.flags.items() if name in always or name in field_names(Deployment)}
+    given = {
+        name: value for name, value in found.choice.flags.items() if name in always or name in field_names(Deployment)
+    }
     return {name: int(value) if str(value).isdecimal() else value for name, value in (always | given).items()}
 
 

@@ -1,35 +1,28 @@
 """The search: every choice of the space, the cheapest first, without those that a bound rules out."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import operating_point
 from kvcalc.answers.plan.demand import Demand
 from kvcalc.answers.plan.fleet import Fleet, Point
+from kvcalc.answers.plan.space import Choice, Space
 from kvcalc.answers.plan.targets import Targets
-from kvcalc.answers.question import Question
 from kvcalc.answers.verdict import unfit_reason
 from kvcalc.catalog.prices import bill
+from kvcalc.engines.memory.budget import End
 from kvcalc.errors import KvcalcError
-
-
-class Choice(NamedTuple):
-    """One deployment of the space: its flags by field, as typed, and the question that `size` is asked with them."""
-
-    flags: Mapping[str, Any]
-    question: Question
 
 
 class Found(NamedTuple):
     """A deployment, how many of it the load needs, and one replica's share of it."""
 
-    flags: Mapping[str, Any]
+    choice: Choice
     fleet: Fleet
     replicas: int
     point: Point
     usd_per_hour: float | None
-    gpus: int  # billed
 
     @property
     def kept(self) -> bool:
@@ -68,7 +61,7 @@ class Outcome(NamedTuple):
     met: list[Found]
     beyond: list[Found]  # they would, with more GPUs or money than there are
     missed: list[Found]  # they fit, and one client alone breaks a target
-    unfit: dict[str, str]  # why what does not fit does not
+    unfit: list[str]  # why what does not fit does not
     tried: int
 
     @property
@@ -77,46 +70,56 @@ class Outcome(NamedTuple):
         return sorted(self.missed, key=lambda one: one.point.tightest)
 
 
-def search(choices: Iterable[Choice], demand: Demand, targets: Targets, limits: Limits = NO_LIMITS) -> Outcome:
+def search(space: Space, names: Sequence[str], demand: Demand, targets: Targets, limits: Limits = NO_LIMITS) -> Outcome:
     """Every deployment with the fewest replicas that carry the load within the targets."""
     met: list[Found] = []
     beyond: list[Found] = []
     missed: list[Found] = []
-    unfit: dict[str, str] = {}
+    unfit: list[str] = []
     tried, dense = 0, 0.0  # clients a byte/s of the last deployment, where the next one begins
-    for choice in choices:
+    for choice in space.choices(names):
         tried += 1
         try:
-            deployed = Deployed(choice.question)
-            why = _unfit(deployed, targets)
-            found = None if why else _found(choice.flags, Fleet(deployed, demand, targets), dense)
+            found = _found(space, choice, (demand, targets), dense)
         except KvcalcError as error:
-            unfit[str(tried)] = error.message
-            continue
-        if found is not None and found.kept:
-            dense = found.point.clients / _bandwidth(deployed)
-        if found is None:
-            unfit[str(tried)] = why or ""
+            found = error.message
+        if isinstance(found, str):
+            unfit.append(found)
         elif not found.kept:
             missed.append(found)
         else:
+            dense = found.point.clients / _bandwidth(found.fleet.deployed)
             (met if limits.keeps(found) else beyond).append(found)
     return Outcome(met, beyond, missed, unfit, tried)
 
 
-def _unfit(deployed: Deployed, targets: Targets) -> str | None:
-    end = "low" if targets.judge == "high" else "value"
-    if deployed.weight_bytes > deployed.gpu.memory_bytes:
-        return "the weights exceed the memory"
-    return unfit_reason(deployed, operating_point(deployed), end=end)  # type: ignore[arg-type]
+def _found(space: Space, choice: Choice, asked: tuple[Demand, Targets], dense: float) -> Found | str:
+    """The deployment with the fewest replicas, or why it does not fit."""
+    deployed = Deployed(choice.question)
+    why = _unfit(deployed, asked[1])
+    if why is not None:
+        shorter = space.shorter(choice) if deployed.weight_bytes < deployed.budget.requested else None
+        if shorter is None:
+            return why
+        choice, deployed = shorter, Deployed(shorter.question)
+        if _unfit(deployed, asked[1]) is not None:
+            return why
+    return fewest(choice, Fleet(deployed, *asked), round(dense * _bandwidth(deployed)) or None)
 
 
-def _found(flags: Mapping[str, Any], fleet: Fleet, dense: float) -> Found:
-    deployed = fleet.deployed
-    replicas = fleet.fewest(round(dense * _bandwidth(deployed)) or None)
+def fewest(choice: Choice, fleet: Fleet, guess: int | None = None) -> Found:
+    """A deployment that fits, with the fewest replicas; with one client where even that one breaks a target."""
+    deployed, replicas = fleet.deployed, fleet.fewest(guess)
     point = fleet.at(1) if replicas is None else fleet.at(fleet.share(replicas))
     paid = bill(deployed.gpu, deployed.deployment, replicas or 1)
-    return Found(flags, fleet, replicas or 1, point, paid.usd_per_hour, paid.gpus)
+    return Found(choice, fleet, replicas or 1, point, paid.usd_per_hour)
+
+
+def _unfit(deployed: Deployed, targets: Targets) -> str | None:
+    end: End = "low" if targets.judge == "high" else "value"
+    if deployed.weight_bytes > deployed.gpu.memory_bytes:
+        return "the weights exceed the memory"
+    return unfit_reason(deployed, operating_point(deployed), end=end)
 
 
 def _bandwidth(deployed: Deployed) -> float:

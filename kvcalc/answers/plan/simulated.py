@@ -80,9 +80,7 @@ def held(found: Found, asked: Asked) -> tuple[Found, SimulatedPlan]:
         one = replica.run(replicas)
     fleet = found.fleet
     paid = bill(fleet.deployed.gpu, fleet.deployed.deployment, replicas)
-    more = found._replace(
-        replicas=replicas, point=fleet.at(fleet.share(replicas)), usd_per_hour=paid.usd_per_hour, gpus=paid.gpus
-    )
+    more = found._replace(replicas=replicas, point=fleet.at(fleet.share(replicas)), usd_per_hour=paid.usd_per_hour)
     return more, _figures(replica, one, replicas)
 
 

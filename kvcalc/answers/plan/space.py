@@ -1,21 +1,94 @@
-"""What a plan chooses from: GPUs, layouts, types of weights and cache, and settings. What a flag says is not varied."""
+"""What a plan chooses from: GPUs, layouts, types of weights and cache, and settings. What a flag says is not varied.
+
+A layout is tried with its engine's own settings. `settings` has others of the same layout, for a search that would
+gain by them; `shorter` the context that a layout is given where the model's own does not start.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
+from kvcalc.answers.question import Loader, Question, placed, unplaced
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.prices import priced_names
 from kvcalc.counting.weights import weight_bytes
+from kvcalc.errors import KvcalcError
+from kvcalc.specs.checked import checked
+from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec, MoeMlp
 
 TENSOR_SIZES = (1, 2, 4, 8, 16)
 STAGES = (1, 2, 4)  # of whole nodes
 SMALL = 0.5  # of a node's memory: weights below it leave room for a cache, and nodes are better filled with replicas
-ROOM_FOR_LONGER = 4  # mean requests in the context that is set where the model's own does not fit
+LONGER = 4  # times a mean request: the context that is given where the model's own does not fit
+SEQUENCES = (16, 32, 64, 128, 256, 512)  # max_num_seqs
+BUDGETS = (2048, 4096, 8192, 16384)  # max_num_batched_tokens
+AS_IT_IS = ("none", None)
+VARIED = ("gpu", "tensor_parallel_size", "pipeline_parallel_size", "quantization", "kv_cache_dtype", "max_num_seqs",
+          "max_num_batched_tokens")  # fmt: skip
 
 Flags = dict[str, Any]
+
+
+class Choice(NamedTuple):
+    """One deployment of the space: its flags by field, as typed, and the question that `size` is asked with them."""
+
+    flags: Mapping[str, Any]
+    question: Question
+
+
+class Space:
+    """All deployments of a model that a plan tries.
+
+    Args:
+        asked: the model's name.
+        given: by field, the values that were asked for: nothing else is tried of these.
+        load: reads a model.
+    """
+
+    def __init__(self, asked: str, given: Mapping[str, list[Any]], load: Loader) -> None:
+        self.asked, self.given, self.load = asked, given, load
+        self._fixed = {name: values[0] for name, values in given.items() if name not in VARIED and len(values) == 1}
+        self._read: dict[tuple[tuple[str, Any], ...], Question] = {}
+
+    def choices(self, names: Sequence[str]) -> Iterator[Choice]:
+        """Each layout of each GPU; what cannot be asked is left out."""
+        spec = self.load(self.asked)
+        for gpu in gpus_of(names):
+            for flags in choices(spec, gpu, self.given):
+                found = self._choice(flags, gpu)
+                if found is not None:
+                    yield found
+
+    def settings(self, choice: Choice) -> Iterator[Choice]:
+        """The same layout with other settings: how many sequences a step admits, how many tokens it carries."""
+        own = {name: value for name, value in choice.flags.items() if name not in self._fixed and name != "gpu"}
+        for field, values in (("max_num_seqs", SEQUENCES), ("max_num_batched_tokens", BUDGETS)):
+            for value in () if field in (*self.given, *choice.flags) else values:
+                found = self._choice(own | {field: value}, choice.question.the_gpu)
+                if found is not None:
+                    yield found
+
+    def shorter(self, choice: Choice) -> Choice | None:
+        """The same layout with a context of some requests' length, the next power of two; None: it is given."""
+        workload, longest = choice.question.workload, choice.question.model.max_context
+        wanted = LONGER * ((workload.input_len or 0) + (workload.output_len or 0))
+        length = 1 << (wanted - 1).bit_length()
+        if "max_model_len" in self.given or longest is None or length >= longest:
+            return None
+        own = {name: value for name, value in choice.flags.items() if name not in self._fixed and name != "gpu"}
+        return self._choice(own | {"max_model_len": length}, choice.question.the_gpu)
+
+    def _choice(self, own: Flags, gpu: GpuSpec) -> Choice | None:
+        name = gpu.name if gpu.instance is None else gpu.instance.name
+        flags, key = {**self._fixed, **own, "gpu": name}, tuple(own.items())
+        try:
+            if key not in self._read:
+                self._read[key] = unplaced(self.asked, flags, load=self.load)
+            return Choice(flags, placed(self._read[key], gpu))
+        except KvcalcError:
+            return None
 
 
 def gpus_of(names: Sequence[str]) -> tuple[GpuSpec, ...]:
@@ -24,36 +97,45 @@ def gpus_of(names: Sequence[str]) -> tuple[GpuSpec, ...]:
 
 
 def choices(model: ModelSpec, gpu: GpuSpec, given: Mapping[str, list[Any]]) -> Iterator[Flags]:
-    """The flags of each deployment of one GPU that is tried.
+    """The flags of each layout of one GPU that is tried.
 
     Args:
         model: as it is stored.
         gpu: whose node limits the tensor-parallel size.
-        given: by field, the values that were asked for: nothing else is tried of these.
+        given: by field, the values that were asked for.
     """
     layouts = list(_layouts(model, gpu, given))
     weights: list[Flags] = _only("quantization", given) or _weights(model, gpu)
     caches: list[Flags] = _only("kv_cache_dtype", given) or _caches(gpu)
-    for layout, stored, cached in product(layouts, weights, caches):
-        yield layout | stored | cached
+    more = [_only(field, given) or [{}] for field in ("max_num_seqs", "max_num_batched_tokens")]
+    for layout, stored, cached, sequences, budget in product(layouts, weights, caches, *more):
+        yield layout | stored | cached | sequences | budget
 
 
 def _only(field: str, given: Mapping[str, list[Any]]) -> list[Flags]:
-    return [{field: value} for value in given.get(field, ())]
+    """What was given; `none` is as the checkpoint or the engine has it."""
+    return [{} if value in AS_IT_IS else {field: value} for value in given.get(field, ())]
+
+
+def _counts(field: str, given: Mapping[str, list[Any]]) -> list[int]:
+    return [getattr(checked(Deployment, {field: value}), field) for value in given.get(field, ())]
 
 
 def _layouts(model: ModelSpec, gpu: GpuSpec, given: Mapping[str, list[Any]]) -> Iterator[Flags]:
-    """Within a node first; several whole nodes as stages. Experts whole or cut."""
+    """Within a node first; several whole nodes as stages. Experts cut, whole, or of several replicas of attention."""
     node = gpu.gpus_per_node
-    stages_tried = STAGES if weight_bytes(model) > SMALL * node * gpu.memory_bytes else (1,)
     routed = any(isinstance(group.mlp, MoeMlp) for group in model.groups)
-    sizes = given.get("tensor_parallel_size") or [size for size in TENSOR_SIZES if size <= node]
-    for size in sizes:
-        stages = given.get("pipeline_parallel_size") or (stages_tried if int(size) == node > 1 else (1,))
-        for stage, whole in product(stages, (False, True) if routed and int(size) > 1 else (False,)):
+    settled = {"enable_expert_parallel", "data_parallel_size"} & given.keys()
+    large = weight_bytes(model) > SMALL * node * gpu.memory_bytes
+    experts = (False, True) if routed and not settled else (False,)
+    for size in _counts("tensor_parallel_size", given) or [size for size in TENSOR_SIZES if size <= node]:
+        stages = _counts("pipeline_parallel_size", given) or (STAGES if large and size == node > 1 else (1,))
+        for stage, whole in product(stages, experts if size > 1 else (False,)):
             layout: Flags = {"tensor_parallel_size": size}
-            layout |= {"pipeline_parallel_size": stage} if int(stage) > 1 else {}
+            layout |= {"pipeline_parallel_size": stage} if stage > 1 else {}
             yield layout | ({"enable_expert_parallel": True} if whole else {})
+    if routed and node > 1 and not settled and not {"tensor_parallel_size", "pipeline_parallel_size"} & given.keys():
+        yield {"tensor_parallel_size": 1, "data_parallel_size": node, "enable_expert_parallel": True}
 
 
 def _weights(model: ModelSpec, gpu: GpuSpec) -> list[Flags]:

@@ -1,0 +1,108 @@
+"""Other settings of a layout, where they could make it cheaper than the cheapest of all.
+
+Most could not, and are ruled out unseen. With any setting a replica decodes some of its C clients at once while the
+others wait: of N that decode, the rest waits (C - N) / N answers on average, and no answer takes less than its tokens
+at one client's step. So a target on the first token says how few N may be, and N clients that all decode, with prompts
+in the largest pieces, how long a token takes at least. Where that is above the target, no setting helps.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import operating_point
+from kvcalc.answers.plan.demand import Demand
+from kvcalc.answers.plan.fleet import NEAR, Fleet
+from kvcalc.answers.plan.search import Found, Limits, fewest
+from kvcalc.answers.plan.space import BUDGETS, Space
+from kvcalc.answers.plan.targets import Targets
+from kvcalc.answers.verdict import unfit_reason
+from kvcalc.catalog.prices import bill
+from kvcalc.counting.work import Step
+from kvcalc.engines.memory.budget import End
+from kvcalc.errors import KvcalcError
+from kvcalc.timing.passes import pass_of
+from kvcalc.timing.serving import Requests, steady_state
+
+
+def tuned(space: Space, found: list[Found], demand: Demand, targets: Targets, limits: Limits) -> list[Found]:
+    """Deployments of the layouts that were found, with settings that make them cheaper than any of these."""
+    best = min((one.usd_per_hour for one in found if one.kept and one.usd_per_hour is not None), default=None)
+    better: list[Found] = []
+    for one in sorted(found, key=lambda one: one.usd_per_hour or 0):
+        replicas = _affordable(one, best)
+        decoding = _decoding(one.fleet, replicas) if replicas > 0 else None
+        if decoding is None:
+            continue
+        for other in _others(space, one, replicas, decoding):
+            cheaper = best is None or (other.usd_per_hour is not None and other.usd_per_hour < best)
+            if other.kept and cheaper and limits.keeps(other):
+                better.append(other)
+                best = other.usd_per_hour
+    return better
+
+
+def _affordable(one: Found, best: float | None) -> int:
+    """The most replicas that cost less than the best; where nothing is known to do, as many as it takes."""
+    deployed = one.fleet.deployed
+    if best is None or one.usd_per_hour is None:
+        return ceil(one.fleet.demand.total)
+    replicas = one.replicas - 1 if one.kept else ceil(one.fleet.demand.total)
+    while replicas and (bill(deployed.gpu, deployed.deployment, replicas).usd_per_hour or 0) >= best:
+        each = bill(deployed.gpu, deployed.deployment, 1).usd_per_hour or 1
+        replicas = min(replicas - 1, ceil(best / each))
+    return replicas
+
+
+def _decoding(fleet: Fleet, replicas: int) -> int | None:
+    """How many of a replica's clients decode at once at least; None: no setting keeps the targets with its share."""
+    targets, deployed = fleet.targets, fleet.deployed
+    lengths = deployed.lengths
+    assert lengths is not None
+    if targets.tpot_s is None or lengths[1] < 2:
+        return 1
+    asked = Requests(lengths[0], lengths[1], deployed.usable_hit(lengths[0]))
+    answer_s = (lengths[1] - 1) * _step_s(deployed, 1, asked.context, targets.judge)
+    patience = targets.ttft_s if targets.ttft_s is not None else targets.e2e_s or 0.0
+    decoding = max(1, ceil(_share(fleet, replicas) / (1 + patience / answer_s) - NEAR))
+    if _step_s(deployed, decoding, asked.context, targets.judge) > targets.tpot_s:
+        return None
+    widest = replace(deployed.replica, budget=max(*BUDGETS, deployed.replica.budget))
+    found = steady_state(widest, asked, decoding).tpot
+    kept = found is None or float(getattr(found, targets.judge)) <= targets.tpot_s
+    return decoding if kept else None
+
+
+def _share(fleet: Fleet, replicas: int) -> int:
+    """Clients of each of so many replicas; of a rate, at least one."""
+    return fleet.share(replicas) if fleet.demand.carries_clients else 1
+
+
+def _step_s(deployed: Deployed, sequences: int, context: float, end: str) -> float:
+    found = pass_of(deployed.replica, Step(decode=sequences, context=context)).estimate
+    return 0.0 if found is None else float(getattr(found, end))
+
+
+def _others(space: Space, one: Found, replicas: int, decoding: int) -> Iterator[Found]:
+    """The layout with each other setting that could matter, where it fits and needs fewer replicas."""
+    fleet, deployed = one.fleet, one.fleet.deployed
+    clients = _share(fleet, replicas)
+    plain = fleet.demand.carries_clients
+    for choice in space.settings(one.choice):
+        sequences, budget = choice.flags.get("max_num_seqs"), choice.flags.get("max_num_batched_tokens")
+        if sequences is not None and plain and not decoding <= int(sequences) < clients:
+            continue  # with more nobody waits, with fewer too many
+        crowded = fleet.room is not None and fleet.room < clients
+        if budget is not None and int(budget) <= deployed.max_num_batched_tokens and not crowded:
+            continue  # smaller pieces of prompts only make room
+        other = Deployed(choice.question)
+        try:
+            end: End = "low" if fleet.targets.judge == "high" else "value"
+            if unfit_reason(other, operating_point(other), end=end):
+                continue
+            changed = Fleet(other, fleet.demand, fleet.targets)
+            if not plain or changed.at(clients).kept:
+                yield fewest(choice, changed, clients)
+        except KvcalcError:
+            continue
