@@ -5,6 +5,7 @@ norms, routers, latents' down-projections, indexers, and keys and values beyond 
 parallelism deals whole experts to the ranks of all replicas; pipeline parallelism deals layers to stages.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from kvcalc.counting.layout_check import check_layout
@@ -42,6 +43,7 @@ def pipeline_stages(model: ModelSpec, stages: int) -> list[frozenset[int]]:
     return found
 
 
+@lru_cache(maxsize=256)
 def rank_weights(
     model: ModelSpec,
     layout: Layout,

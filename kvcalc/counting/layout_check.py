@@ -1,5 +1,7 @@
 """Which layouts a model divides by; the refusals are the ones that engines make."""
 
+from functools import lru_cache
+
 from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
@@ -19,6 +21,7 @@ from kvcalc.specs.model import (
 USUAL_SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
 
 
+@lru_cache(maxsize=256)
 def check_layout(model: ModelSpec, layout: Layout) -> None:
     """Raise KvcalcError with what does not divide, and by what it would."""
     check_stages(model, layout)

@@ -45,13 +45,17 @@ def tuned(space: Space, found: list[Found], demand: Demand, targets: Targets, li
 
 def _affordable(one: Found, best: float | None) -> int:
     """The most replicas that cost less than the best; where nothing is known to do, as many as it takes."""
-    deployed = one.fleet.deployed
+    most = one.replicas - 1 if one.kept else ceil(one.fleet.demand.total)
     if best is None or one.usd_per_hour is None:
-        return ceil(one.fleet.demand.total)
-    replicas = one.replicas - 1 if one.kept else ceil(one.fleet.demand.total)
+        return most
+    if one.usd_per_hour < best:
+        return most
+    # A cloud's machine may hold several replicas: the bill of one more is none, or a whole machine's.
+    deployed, each = one.fleet.deployed, one.usd_per_hour / one.replicas
+    shared = deployed.gpu.instance is not None
+    replicas = min(most, ceil(best / each) + (deployed.bill.gpus if shared else 0))
     while replicas and (bill(deployed.gpu, deployed.deployment, replicas).usd_per_hour or 0) >= best:
-        each = bill(deployed.gpu, deployed.deployment, 1).usd_per_hour or 1
-        replicas = min(replicas - 1, ceil(best / each))
+        replicas -= 1
     return replicas
 
 
