@@ -38,7 +38,9 @@ SIMULATIONS = (
     ("simulate, 1,000 clients", 167.0, 20_000, 1000, False),
     ("simulate, prefix cache, 74 at once", 333.0, 20_000, None, True),
 )
-AIM_SWEEP, AIM_COMMAND, AIM_HELP = 10, 14, 5
+AIM_SWEEP, AIM_COMMAND, AIM_HELP, AIM_PLAN = 10, 14, 5, 60
+# every GPU with a list price
+PLAN = "plan llama-3.3-70b -q fp8 --isl 3000 --osl 500 --users 200 --ttft 2s --tpot 40ms"
 
 
 def best(run: Callable[[], object], repeats: int) -> float:
@@ -108,7 +110,7 @@ def command_row(command: str, repeats: int) -> dict[str, Any]:
     script = Path(sys.executable).with_name("kvcalc")
     kvcalc = [str(script)] if script.exists() else [sys.executable, "-m", "kvcalc"]
     name, against = f"kvcalc {command}", "python -c pass"
-    aim = AIM_HELP if command == "--help" else AIM_COMMAND
+    aim = {"--help": AIM_HELP, PLAN: AIM_PLAN}.get(command, AIM_COMMAND)
 
     # as installed: with bytecode, whatever the developer's shell says
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
@@ -181,7 +183,7 @@ def main() -> None:
     rows = [sweep_row(dtype) for dtype in ("float64", "int64")]
     rows.append(everything_row("llama-3-70b"))
     rows += [simulation_row(*one) for one in SIMULATIONS]
-    rows += [command_row(command, options.repeats) for command in COMMANDS]
+    rows += [command_row(command, options.repeats) for command in (*COMMANDS, PLAN)]
     if options.json:
         print(json.dumps({"rows": rows}, indent=1))
         return

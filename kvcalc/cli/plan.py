@@ -1,5 +1,6 @@
 """`kvcalc plan`."""
 
+import os
 from contextlib import nullcontext
 
 from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, TARGETS, WORKLOAD, Flag
@@ -63,7 +64,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
     from kvcalc.render.pages.plan import page, rows
 
     with bar() if "percentile" in flags else nullcontext(_no_bar) as progress:
-        report = plan_from(model, flags, progress)
+        report = plan_from(model, flags, progress, cores=os.cpu_count() or 1)
     if report.result.emitted is not None and output.format != "json":
         output.write(report.result.emitted)
         if output.path in (None, "-"):

@@ -9,9 +9,10 @@ from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.candidate import candidate
 from kvcalc.answers.plan.demand import demand
 from kvcalc.answers.plan.emission import emission
+from kvcalc.answers.plan.halves import Load, searched
 from kvcalc.answers.plan.money import api_price
 from kvcalc.answers.plan.ranking import front, ranked
-from kvcalc.answers.plan.search import Found, Limits, Outcome, search
+from kvcalc.answers.plan.search import Found, Limits, Outcome
 from kvcalc.answers.plan.settings import CONTAINERS, SPREAD, PlanSettings, available
 from kvcalc.answers.plan.space import Space
 from kvcalc.answers.plan.targets import Targets
@@ -19,6 +20,7 @@ from kvcalc.answers.plan.traced import Traced, traced_load
 from kvcalc.answers.plan.tuning import tuned
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
+from kvcalc.catalog.prices import priced_names
 from kvcalc.errors import KvcalcError
 from kvcalc.results.data import data_of
 from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SimulatedPlan
@@ -36,7 +38,11 @@ MEANS = "means of a closed loop, as `size` has them: half of the requests may be
 
 
 def plan(
-    model: str, flags: Mapping[str, Any], settings: PlanSettings, progress: Progress = lambda _what, _share: None
+    model: str,
+    flags: Mapping[str, Any],
+    settings: PlanSettings,
+    progress: Progress = lambda _what, _share: None,
+    cores: int = 1,
 ) -> PlanReport:
     """The deployments that carry the load within the targets, the cheapest first.
 
@@ -45,6 +51,7 @@ def plan(
         flags: by field, as typed; a list where several values are to be tried.
         settings: the load, targets and limits.
         progress: is called with what is simulated and the share that is done.
+        cores: processes that search at the same time.
 
     Raises:
         KvcalcError: no load, no lengths, or nothing that could be tried.
@@ -53,10 +60,10 @@ def plan(
     names = asked.given.get("gpu") or list(available(settings))
     read = cache(partial(load_model, strict=bool(flags.get("strict"))))
     space = Space(model, asked.given, read)
-    outcome = search(space, names, asked.demand, asked.targets, asked.limits)
+    done = searched(space, names or sorted(priced_names()), Load(asked.demand, asked.targets, asked.limits), cores)
+    outcome = done.within(asked.limits)
     if settings.objective == "usd":
-        found = [*outcome.met, *outcome.beyond, *outcome.missed]
-        outcome.met.extend(tuned(space, found, asked.demand, asked.targets, asked.limits))
+        outcome.met.extend(tuned(space, done.found, asked.demand, asked.targets, asked.limits))
     best = ranked(outcome.met, settings.objective) or ranked(outcome.beyond, settings.objective) or outcome.nearest
     if not best:
         raise KvcalcError(*_nothing(outcome))

@@ -9,7 +9,9 @@ from kvcalc.results.plan import PlanReport
 from kvcalc.specs.checked import settings_of
 
 
-def plan_from(model: str, flags: Mapping[str, Any], progress: Progress = lambda _what, _share: None) -> PlanReport:
+def plan_from(
+    model: str, flags: Mapping[str, Any], progress: Progress = lambda _what, _share: None, cores: int = 1
+) -> PlanReport:
     """The deployments that meet the flags' workload, `plan`'s own among them."""
     settings, left = settings_of(PlanSettings, flags)
-    return plan(model, left, settings, progress)
+    return plan(model, left, settings, progress, cores)

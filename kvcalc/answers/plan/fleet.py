@@ -4,6 +4,7 @@ Latencies grow with the requests in flight, so the most that a replica may have 
 targets and one that does not, and only as far as the number of replicas depends on it.
 """
 
+from collections.abc import Iterable
 from functools import cached_property
 from math import ceil, floor
 from typing import NamedTuple
@@ -60,6 +61,15 @@ class Fleet:
         lengths = self.deployed.lengths
         assert lengths is not None
         return running_at_once(self.deployed, *lengths)
+
+    @property
+    def points(self) -> Iterable[Point]:
+        """All that were worked out."""
+        return self._points.values()
+
+    def take(self, points: Iterable[Point]) -> None:
+        """Points that another process worked out."""
+        self._points.update((point.clients, point) for point in points)
 
     def at(self, clients: int) -> Point:
         """A replica with so many clients, worked out once."""

@@ -34,11 +34,11 @@ def _cost(one: Found, objective: Objective) -> float:
     return float("inf") if one.usd_per_hour is None else one.usd_per_hour
 
 
-def _order(one: Found) -> tuple[float, int, int, float]:
+def _order(one: Found) -> tuple[float, int, int, float, str]:
     deployment = one.fleet.deployed.question.deployment
     money = float("inf") if one.usd_per_hour is None else one.usd_per_hour
     changed = sum(
         getattr(deployment, name) != getattr(_PLAIN, name)
         for name in ("quantization", "kv_cache_dtype", "max_model_len", "max_num_seqs", "max_num_batched_tokens")
     )
-    return money, deployment.gpus * one.replicas, changed, one.tpot_s
+    return money, deployment.gpus * one.replicas, changed, one.tpot_s, str(one.choice.flags)

@@ -23,6 +23,8 @@ class Found(NamedTuple):
     replicas: int
     point: Point
     usd_per_hour: float | None
+    place: int = 0  # of the choice, among those of its search
+    hopeless: bool = False  # no setting makes it cheaper than the cheapest
 
     @property
     def kept(self) -> bool:
@@ -52,7 +54,26 @@ class Limits(NamedTuple):
         return one.usd_per_hour is not None and one.usd_per_hour <= self.usd_per_hour
 
 
-NO_LIMITS = Limits()
+class Searched(NamedTuple):
+    """What a search came to: those that fit, with or without the targets kept, and why others do not fit."""
+
+    found: list[Found]
+    unfit: list[str]
+    tried: int
+
+    def __add__(self, other: "Searched") -> "Searched":  # type: ignore[override]
+        return Searched(self.found + other.found, self.unfit + other.unfit, self.tried + other.tried)
+
+    def within(self, limits: Limits) -> "Outcome":
+        """Told apart by what became of them."""
+        kept = [one for one in self.found if one.kept]
+        return Outcome(
+            met=[one for one in kept if limits.keeps(one)],
+            beyond=[one for one in kept if not limits.keeps(one)],
+            missed=[one for one in self.found if not one.kept],
+            unfit=self.unfit,
+            tried=self.tried,
+        )
 
 
 class Outcome(NamedTuple):
@@ -70,11 +91,9 @@ class Outcome(NamedTuple):
         return sorted(self.missed, key=lambda one: one.point.tightest)
 
 
-def search(space: Space, names: Sequence[str], demand: Demand, targets: Targets, limits: Limits = NO_LIMITS) -> Outcome:
+def search(space: Space, names: Sequence[str], demand: Demand, targets: Targets) -> Searched:
     """Every deployment with the fewest replicas that carry the load within the targets."""
-    met: list[Found] = []
-    beyond: list[Found] = []
-    missed: list[Found] = []
+    done: list[Found] = []
     unfit: list[str] = []
     tried, dense = 0, 0.0  # clients a byte/s of the last deployment, where the next one begins
     for choice in space.choices(names):
@@ -85,12 +104,11 @@ def search(space: Space, names: Sequence[str], demand: Demand, targets: Targets,
             found = error.message
         if isinstance(found, str):
             unfit.append(found)
-        elif not found.kept:
-            missed.append(found)
-        else:
+            continue
+        done.append(found._replace(place=tried - 1))
+        if found.kept:
             dense = found.point.clients / _bandwidth(found.fleet.deployed)
-            (met if limits.keeps(found) else beyond).append(found)
-    return Outcome(met, beyond, missed, unfit, tried)
+    return Searched(done, unfit, tried)
 
 
 def _found(space: Space, choice: Choice, asked: tuple[Demand, Targets], dense: float) -> Found | str:

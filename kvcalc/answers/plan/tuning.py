@@ -28,9 +28,9 @@ from kvcalc.timing.serving import Requests, steady_state
 
 def tuned(space: Space, found: list[Found], demand: Demand, targets: Targets, limits: Limits) -> list[Found]:
     """Deployments of the layouts that were found, with settings that make them cheaper than any of these."""
-    best = min((one.usd_per_hour for one in found if one.kept and one.usd_per_hour is not None), default=None)
+    best = _best(found, limits)
     better: list[Found] = []
-    for one in sorted(found, key=lambda one: one.usd_per_hour or 0):
+    for one in sorted((one for one in found if not one.hopeless), key=lambda one: one.usd_per_hour or 0):
         replicas = _affordable(one, best)
         decoding = _decoding(one.fleet, replicas) if replicas > 0 else None
         if decoding is None:
@@ -41,6 +41,18 @@ def tuned(space: Space, found: list[Found], demand: Demand, targets: Targets, li
                 better.append(other)
                 best = other.usd_per_hour
     return better
+
+
+def hopeless(found: list[Found], limits: Limits) -> set[int]:
+    """The ids of those that no setting makes cheaper than the cheapest of these, let alone than one cheaper still."""
+    best = _best(found, limits)
+    counts = {id(one): _affordable(one, best) for one in found}
+    return {id(one) for one in found if counts[id(one)] < 1 or _decoding(one.fleet, counts[id(one)]) is None}
+
+
+def _best(found: list[Found], limits: Limits) -> float | None:
+    good = (one.usd_per_hour for one in found if one.kept and limits.keeps(one) and one.usd_per_hour is not None)
+    return min(good, default=None)
 
 
 def _affordable(one: Found, best: float | None) -> int:
