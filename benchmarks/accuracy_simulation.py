@@ -30,6 +30,8 @@ def flags_of(case: dict[str, Any], device: str) -> dict[str, Any]:
     given = {name: str(case["flags"][name]) for name in FLAGS if case["flags"].get(name)}
     if case["flags"].get("enable_expert_parallel"):
         given["enable_expert_parallel"] = True
+    if case.get("num_gpu_blocks"):
+        given["num_gpu_blocks_override"] = str(case["num_gpu_blocks"])
     if case.get("gpu_memory_utilization"):
         given["gpu_memory_utilization"] = str(case["gpu_memory_utilization"])
     if case.get("enable_prefix_caching") is not None:
@@ -43,7 +45,7 @@ def judged(path: Path, models: dict[str, str]) -> dict[str, Any]:
     trace = read_trace(str(path))
     model = models.get(case["model"], case["model"])
     deployed = Deployed(ask(model, flags_of(case, case["gpu"])))
-    asked = SimulateSettings(num_gpu_blocks=case.get("num_gpu_blocks"))
+    asked = SimulateSettings()
     mean = (sum(trace.requests.prompt) + sum(trace.requests.output)) / len(trace.requests)
     replica = replace(simulated(deployed, asked, mean), front_s=0.0)
     assert trace.measured is not None, "the file has no measured times"

@@ -9,9 +9,7 @@ from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.checked import FLAG_OF, OTHER_NAMES
 
-# Keywords of one command that fill a field of its own.
-SIMULATE = {"num_gpu_blocks_override": "num_gpu_blocks", "network_bandwidth": "network_bandwidth"}
-_FIELD_OF = {flag[2:].replace("-", "_"): field for field, flag in FLAG_OF.items() if field != "num_gpu_blocks"} | {
+_FIELD_OF = {flag[2:].replace("-", "_"): field for field, flag in FLAG_OF.items()} | {
     name.replace("-", "_"): field for name, field in OTHER_NAMES.items()
 }
 _OF_GIB = ("cpu_offload_bytes", "swap_space_bytes", "kv_offload_bytes")  # numbers of GiB, as vLLM has them
@@ -23,22 +21,21 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
-def field_of(keyword: str, own: Mapping[str, str] | None = None) -> str:
-    """The field that a keyword fills; `own`: other ones in this command.
+def field_of(keyword: str) -> str:
+    """The field that a keyword fills.
 
     >>> field_of("tp"), field_of("kv_memory"), field_of("block_size")
     ('tensor_parallel_size', 'kv_memory_bytes', 'block_size')
     """
-    return (own or {}).get(keyword) or _FIELD_OF.get(keyword, keyword)
+    return _FIELD_OF.get(keyword, keyword)
 
 
-def fields_of(keywords: Mapping[str, Any], known: type, own: Mapping[str, str] | None = None) -> dict[str, Any]:
+def fields_of(keywords: Mapping[str, Any], known: type) -> dict[str, Any]:
     """Every keyword's field and value; None is as if it had not been given.
 
     Args:
         keywords: as the function was called.
         known: the TypedDict of the function's keywords.
-        own: as of `field_of`.
 
     Raises:
         KvcalcError: an unknown keyword, or two that fill one field.
@@ -48,7 +45,7 @@ def fields_of(keywords: Mapping[str, Any], known: type, own: Mapping[str, str] |
     for name, value in keywords.items():
         if name not in names:
             raise KvcalcError(f"unknown argument {name!r}", hint=did_you_mean(name, names, "keywords are the flags"))
-        field = field_of(name, own)
+        field = field_of(name)
         if value is None or (value is False and field not in _THREE_WAYS):
             continue
         if field in found:

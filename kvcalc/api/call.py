@@ -30,7 +30,7 @@ class Call(NamedTuple):
         return report if self.command is None else with_command(report, self.command)
 
 
-def call_of(model: str | None, keywords: Mapping[str, Any], known: type, own: Mapping[str, str] | None = None) -> Call:
+def call_of(model: str | None, keywords: Mapping[str, Any], known: type) -> Call:
     """The call of a function with these keywords.
 
     Raises:
@@ -38,10 +38,10 @@ def call_of(model: str | None, keywords: Mapping[str, Any], known: type, own: Ma
     """
     from kvcalc.answers.own_names import in_fields
 
-    flags = fields_of(keywords, known, own)
+    flags = fields_of(keywords, known)
     explain = bool(flags.pop("explain", False))
     if "serve" not in flags:
         return Call(model, in_fields(flags), explain, None)
     command = pasted(flags.pop("serve"), flags, model, strict=bool(flags.get("strict")))
-    command = taken_by(command, {field_of(name, own) for name in get_type_hints(known)} | {"gpu"})
+    command = taken_by(command, {field_of(name) for name in get_type_hints(known)} | {"gpu"})
     return Call(command.model, dict(command.flags), explain, command)

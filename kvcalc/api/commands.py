@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
-from kvcalc.api.arguments import SIMULATE, several, speaks_of_arguments
+from kvcalc.api.arguments import several, speaks_of_arguments
 from kvcalc.api.call import call_of
 from kvcalc.api.keywords import (
     Curve,
@@ -187,7 +187,7 @@ def simulate(model: str | None = None, *, gpu: str, **flags: Unpack[Simulate]) -
     from kvcalc.answers.simulate.settings import SimulateSettings
     from kvcalc.specs.base import field_names
 
-    call = call_of(model, flags, Simulate, SIMULATE)
+    call = call_of(model, flags, Simulate)
     mine, lengths = field_names(SimulateSettings), ("input_len", "output_len")
     asked = Asked(
         call.the_model,

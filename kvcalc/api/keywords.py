@@ -235,6 +235,7 @@ class Simulate(Serving[Value], total=False):
     beam: Value
     trace: str
     time_scale: Value
+    urgent: Value
     seed: Value
     ttft: Value
     tpot: Value
@@ -244,6 +245,9 @@ class Simulate(Serving[Value], total=False):
     scheduler: str
     reservation: str
     async_scheduling: bool
+    scheduling_policy: str
+    long_prefill_token_threshold: Value
+    accepting: str
     watermark: Value
     prefill_schedule_interval: Value
     routing: str

@@ -35,6 +35,7 @@ TRAFFIC = (
     _flag("Requests", "beam", "--beam", "N", "Beams of each request: what their block tables share."),
     _flag("Requests", "trace", "--trace", "FILE", "Azure, Mooncake, BurstGPT, LLMServingSim, a log, bench results."),
     _flag("Requests", "time_scale", "--time-scale", "X", "Times between a trace's arrivals, multiplied."),
+    _flag("Requests", "urgent", "--urgent", "SHARE", "Of the requests, with priority 0; the others have 1."),
     _flag("Requests", "seed", "--seed", "N", "Of everything random. Default 0."),
 )
 SLO = (
@@ -49,14 +50,16 @@ SCHEDULER = (
     _flag("Scheduler", "reservation", "--reservation", "NAME", "Cache in one piece: max, pow2 or oracle."),
     _flag("Scheduler", "async_scheduling", "--async-scheduling/--no-async-scheduling", None,
           "Plan a step ahead of the results. Default: as the engine.", "switch"),
-    _flag("Scheduler", "num_gpu_blocks", "--num-gpu-blocks-override", "N", "Blocks of the cache, as vLLM counts them."),
+    _flag("Scheduler", "scheduling_policy", "--scheduling-policy", "NAME", "fcfs (default), or priority."),
+    _flag("Scheduler", "long_prefill_token_threshold", "--long-prefill-token-threshold", "TOKENS",
+          "Of one prompt in a step, at most."),
+    _flag("Scheduler", "accepting", "--accepting", "NAME", "sampled (default), or expected: always the mean."),
     _flag("Scheduler", "watermark", "--watermark", "SHARE", "Of the blocks, kept free when admitting."),
     _flag("Scheduler", "prefill_schedule_interval", "--prefill-schedule-interval", "N", "Prompts in every N-th step."),
     _flag("Scheduler", "routing", "--routing", "NAME", "least-loaded (default), round-robin or prefix-aware."),
     _flag("Scheduler", "preemption_mode", "--preemption-mode", "NAME", "recompute (default), or swap to --swap-space."),
     _flag("Scheduler", "kv_offload_bytes", "--kv-offload-gb", "GIB", "Host memory for cached blocks, GiB per GPU."),
     _flag("Scheduler", "prefill_replicas", "--prefill-replicas", "N", "Replicas that compute prompts for the others."),
-    _flag("Scheduler", "network_bandwidth", "--network-bandwidth", "SIZE", "Between them, per second: 50GB."),
     _flag("Scheduler", "calibrate_from", "--calibrate-from", "FILE", "Measured requests: one factor for all steps."),
     _flag("Scheduler", "step_time_s", "--step-time", "TIME", "Every step takes this long: count steps with 1s."),
 )  # fmt: skip
@@ -77,13 +80,7 @@ SWEPT = frozenset(
 )
 
 
-# The scheduler's own flags stand above already: blocks as it counts them, the link between its pools.
-_SERVED_BY = tuple(
-    flag for flag in SERVING if not {name for own in SCHEDULER for name in own.names}.intersection(flag.names)
-)
-
-
-@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, _SERVED_BY, FILES, RAY, OUTPUT, repeated=SWEPT, says=DRAWN)
+@takes(GPU, LENGTHS, CONCURRENCY, TRAFFIC, SLO, SCHEDULER, SERVING, FILES, RAY, OUTPUT, repeated=SWEPT, says=DRAWN)
 def command(model: ModelArgument, flags: Flags) -> None:
     """Requests through the engine's scheduler: latencies, goodput, queues, what is in use.
 
@@ -104,13 +101,14 @@ def command(model: ModelArgument, flags: Flags) -> None:
     from kvcalc.answers.simulate.ask import Asked, simulate_from
     from kvcalc.render.pages import latency as drawn
     from kvcalc.render.pages import simulate as pages
+    from kvcalc.render.pages import simulate_sweep as sweeps
 
     asked = Asked(model, flags, lengths, own)
     if lists:
         from kvcalc.answers.simulate.sweep import sweep
 
         _refuse_beside_sweep(writable)
-        output.emit(sweep(asked, lists, own.get("ray")), pages.sweep_page, pages.sweep_rows, drawn.sweep_pictures)
+        output.emit(sweep(asked, lists, own.get("ray")), sweeps.sweep_page, sweeps.sweep_rows, drawn.sweep_pictures)
         return
     output.emit(simulate_from(asked, lambda run: _write(run, writable)), pages.page, pages.rows, drawn.pictures)
 

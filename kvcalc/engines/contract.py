@@ -27,6 +27,9 @@ class Rules:
     LOWERS_LENGTH = False  # it takes a shorter context than the model's own where that has no room and none was asked
     NEVER_EVICTS = False  # a request keeps room for its whole length from the start, since none is ever evicted
     KEEPS_IN_FLIGHT = False  # windows keep room for the tokens of a step beside their own
+    FAILS_WHEN_FULL = False  # a request that finds the cache full ends with an error: none is stopped to make room
+    BATCHES_OF = 0  # tokens that one step takes by default, worked through in pieces of its budget; 0: the budget
+    SPLITS_PROMPTS = True  # over several steps, where others need the room of one
     SHARES_SEQUENCES = False  # decode context parallelism is known: GPUs that share each sequence's cache
     RESERVES_STATES = False  # states are set aside for every sequence that may run, before any does
     TAKES_WHAT_IS_ASKED = False  # the cache is what the flags ask for, however much memory is free
@@ -40,6 +43,8 @@ class Rules:
     # Fields of a Deployment that advice may change.
     ADVISED: tuple[str, ...] = ("kv_cache_dtype", "quantization", "tensor_parallel_size")
     FLAGS: ClassVar[Mapping[str, str]] = {}  # kvcalc's flags, which are vLLM's, as its own command line spells them
+    # Switches of a simulated scheduler, and the version that they came with; None: every one has them.
+    SWITCHES: ClassVar[Mapping[str, str | None]] = {}
     OWN: tuple[str, ...] = ()  # fields of a Deployment that no other engine has
 
     def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
@@ -53,6 +58,14 @@ class Rules:
     def check_version(self, text: str) -> None:
         """Raise KvcalcError where this is no version that the engine can have."""
         parse_version(text)
+
+    def plans_ahead(self, version: str | None) -> bool:
+        """Whether the next step is planned while one runs; `version` None: the newest."""
+        return False
+
+    def whole_prompt_fits(self, version: str | None) -> bool:
+        """Whether a prompt starts only where all of it has room, not its first chunk alone."""
+        return True
 
     def request_table(self, deployment: Deployment, max_model_len: int | None) -> int:
         """Bytes of a table from requests to cached tokens, held beside the cache; 0: it has none."""

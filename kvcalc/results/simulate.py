@@ -20,6 +20,16 @@ class Percentiles(Frozen):
     max: Value
 
 
+class PriorityClass(Frozen):
+    """Requests of one priority; the smallest number is served first."""
+
+    priority: int
+    requests: int
+    ttft_s: Percentiles
+    tpot_s: Percentiles
+    e2e_s: Percentiles
+
+
 class Moment(Frozen):
     """The engine at one time."""
 
@@ -129,6 +139,7 @@ class SimulateResult(Frozen):
     tpot_s: Percentiles
     itl_s: Percentiles
     e2e_s: Percentiles
+    by_priority: tuple[PriorityClass, ...]  # where requests have priorities
     goodput_requests_per_s: Value
     targets: tuple[Target, ...]
     slot_use: Value
@@ -137,6 +148,7 @@ class SimulateResult(Frozen):
     block_fill: Value  # tokens in the blocks that are held
     budget_use: Value
     busy_share: Value
+    pool_full_s: float | None  # since the start, when somebody first lacked blocks; None: nobody ever did
     preemptions: Value
     swapped_blocks: Value  # out and in
     recomputed_tokens: Value

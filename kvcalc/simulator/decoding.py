@@ -103,16 +103,16 @@ class Decoding:
             low, high = -(step + rest - 1) % size, -step % size
             if low <= high:
                 return total + sum(classes[low : high + 1])
-            total += self.count - sum(classes[high + 1 : low])
+            total += sum(classes[low:]) + sum(classes[: high + 1])
         return total
 
-    def steps_within(self, step: int, free: int) -> int:
-        """Steps from this one on whose blocks are there."""
+    def steps_within(self, step: int, free: int, most: int) -> int:
+        """Steps from this one on whose blocks are there, `most` at most."""
         if not self.count:
             return ENDLESS
         rounds, left = divmod(free, self.count)
         size, steps = self.block_size, 0
-        while steps < size:
+        while steps < min(size, most):
             left -= self.classes[-(step + steps) % size]
             if left < 0:
                 break

@@ -88,6 +88,10 @@ class Group:
         return sum(one.running for one in self.replicas)
 
     @property
+    def full_s(self) -> float | None:
+        return min((one.full_s for one in self.replicas if one.full_s is not None), default=None)
+
+    @property
     def counts(self) -> Counts:
         found = [one.counts for one in self.replicas]
         return Counts(sum(one.preemptions for one in found), sum(one.recomputed for one in found))

@@ -121,7 +121,8 @@ class Use:
         self.held_s += float((held * seconds).sum())
         self.filled_s += float((filled * seconds).sum())
         self.steps += int(steps.sum())
-        self.tokens += int(decodes.sum() + row["tokens"].sum())
+        drafts = self._scheduler.settings.drafts
+        self.tokens += int(decodes.sum() * (1 if drafts is None else drafts.rows) + row["tokens"].sum())
         early = waits & (row["start_s"] < self.last_arrival_s)
         self.queued_s += float(seconds[early].sum())
         self.queued_at_end |= bool((early & (row["start_s"] + seconds >= self.last_arrival_s)).any())

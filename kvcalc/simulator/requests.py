@@ -25,6 +25,7 @@ class Requests:
     think_s: float = 0.0  # between an answer and a client's next request
     after: Sequence[int] | None = None  # index of the request whose answer this one waits for, or -1
     pause_s: Sequence[float] | None = None
+    priority: Sequence[int] | None = None  # the smallest goes first, where the scheduler heeds it
 
     def __len__(self) -> int:
         return len(self.prompt)

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from kvcalc.simulator.drafts import Drafts
+
 Preemption = Literal["recompute", "swap"]
+Policy = Literal["fcfs", "priority"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,5 +27,14 @@ class Settings:
     preemption: Preemption = "recompute"
     swap_blocks: int = 0  # that the host holds; 0: no swap space
     swap_block_s: float = 0.0  # to move one block one way
-    draft_tokens: int = 0  # that each decoding sequence brings beside its own
+    whole_prompts: bool = False  # a prompt is computed in one step, if any step has room for it
+    answers_fit: bool = False  # admission asks for blocks of the whole answer too, so that nobody is ever stopped
+    policy: Policy = "fcfs"
+    long_prefill_token_threshold: int = 0  # tokens of one prompt in a step at most; 0: as many as fit
+    drafts: Drafts | None = None
     dropped_tokens: int = 0  # cached tokens that drafting recomputes
+
+    @property
+    def singly(self) -> bool:
+        """Whether every step has to be looked at."""
+        return bool(self.long_prefill_token_threshold or self.drafts or self.policy != "fcfs")

@@ -89,6 +89,11 @@ class Scheduler(Protocol):
     @property
     def settings(self) -> Settings: ...
     @property
+    def full_s(self) -> float | None:
+        """When blocks first ran out; None: they never did."""
+        ...
+
+    @property
     def ended(self) -> Collection[tuple[int, int]]:
         """(step, request) of last tokens: slots and blocks are kept until they are known."""
         ...

@@ -166,6 +166,40 @@ class RooflineTimes:
         return replace(self, **{name: factor * getattr(self, name) for name in names})
 
 
+@dataclass(frozen=True, slots=True)
+class PiecedTimes:
+    """Steps in pieces of at most `rows` tokens, as llama.cpp's micro-batches; who decodes is in the first."""
+
+    times: TabledTimes
+    rows: int
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        return self.times.windows
+
+    def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
+        return self.times.decode(sequences, cached, inside, growing)
+
+    def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
+        pieces: list[list[Chunk]] = [[]]
+        room = self.rows - sequences
+        for start, tokens in chunks:
+            done = 0
+            while done < tokens:
+                if room <= 0:
+                    pieces.append([])
+                    room = self.rows
+                part = min(room, tokens - done)
+                pieces[-1].append((start + done, part))
+                done, room = done + part, room - part
+        first = self.times.mixed(sequences, cached, inside, pieces[0])
+        return first + sum(self.times.mixed(0, 0, [0] * len(inside), piece) for piece in pieces[1:])
+
+    def scaled(self, factor: float) -> "PiecedTimes":
+        """The same times, all multiplied."""
+        return PiecedTimes(self.times.scaled(factor), self.rows)
+
+
 def pairs(start: float, tokens: float, window: float = float("inf")) -> float:
     """Pairs of (token, earlier token) of `tokens` tokens after `start`, each seeing `window` back.
 

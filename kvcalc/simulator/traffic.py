@@ -1,7 +1,8 @@
 """Traffic that is made: when requests arrive and how long they are, from a seed.
 
 Each quantity has a stream of its own, so that one may change without the others: answers' lengths come from
-`default_rng(seed)`, prompts' from `default_rng([seed, 1])`, arrivals from `[seed, 2]`, prefixes from `[seed, 3]`.
+`default_rng(seed)`, prompts' from `default_rng([seed, 1])`, arrivals from `[seed, 2]`, prefixes from `[seed, 3]`,
+priorities from `[seed, 5]`.
 """
 
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ class Traffic:
     clients: int | None = None
     think_s: float = 0.0
     sharing: Sharing = Sharing()
+    urgent: float = 0.0  # share of the requests with priority 0; the others have 1
     seed: int = 0
 
 
@@ -89,7 +91,17 @@ def requests_of(traffic: Traffic) -> Requests:
         sizes=sizes,
         clients=traffic.clients,
         think_s=traffic.think_s,
+        priority=_priorities(traffic),
     )
+
+
+def _priorities(traffic: Traffic) -> list[int] | None:
+    import numpy as np
+
+    if not traffic.urgent:
+        return None
+    drawn = np.random.default_rng([traffic.seed, 5]).random(traffic.count)
+    return (drawn >= traffic.urgent).astype(int).tolist()  # type: ignore[no-any-return]
 
 
 def _arrivals(traffic: Traffic, count: int) -> list[float]:
@@ -131,7 +143,7 @@ def _sessions(traffic: Traffic, prompts: list[int], outputs: list[int]) -> Reque
     groups = np.random.default_rng([traffic.seed, 3]).integers(0, max(1, sharing.groups), sessions).tolist()
     starts = _arrivals(traffic, sessions) if traffic.clients is None else [0.0] * sessions
     sizes = dict.fromkeys(range(sharing.groups), sharing.prefix) if sharing.prefix else {}
-    made = Requests([], [], [], [], 0, sizes, traffic.clients, traffic.think_s, [], [])
+    made = Requests([], [], [], [], 0, sizes, traffic.clients, traffic.think_s, [], [], _priorities(traffic))
     said: list[Chain] = [(group,) if sharing.prefix else () for group in groups]
     length = [sharing.prefix] * sessions
     name = sharing.groups

@@ -24,7 +24,6 @@ FLAG_OF = {
     "e2e_s": "--e2e",
     "think_s": "--think-time",
     "step_time_s": "--step-time",
-    "num_gpu_blocks": "--num-gpu-blocks-override",
     "kv_offload_bytes": "--kv-offload-gb",
     "network_bandwidth_bytes_per_s": "--network-bandwidth",
 }

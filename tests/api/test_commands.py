@@ -9,7 +9,7 @@ import pytest
 
 import kvcalc
 from kvcalc.api import keywords
-from kvcalc.api.arguments import SIMULATE, field_of
+from kvcalc.api.arguments import field_of
 from kvcalc.cli.app import COMMANDS
 from kvcalc.errors import KvcalcError
 from tests.cli.conftest import Cli, cli  # noqa: F401
@@ -123,7 +123,6 @@ OF_THE_LINE = {"format", "json", "output", "fail_if_unfit", "requests_csv", "tim
 @pytest.mark.parametrize("command", CLASSES)
 def test_keywords_are_the_flags(command: str) -> None:
     """Every spelling of every flag, for the same field; and nothing else."""
-    own = SIMULATE if command == "simulate" else {}
     flags = import_module(f"kvcalc.cli.{command}").command.flags
     want = {
         name.lstrip("-").replace("-", "_"): flag.field
@@ -133,7 +132,7 @@ def test_keywords_are_the_flags(command: str) -> None:
         for name in names.split("/")
         if not name.startswith("--no-")
     }
-    found = {name: field_of(name, own) for name in get_type_hints(CLASSES[command])}
+    found = {name: field_of(name) for name in get_type_hints(CLASSES[command])}
     if command != "diagnose":
         want.pop("gpu", None)  # stands in the functions themselves
     assert found == want

@@ -89,6 +89,12 @@ def simulate(settings, requests, times):
         to_come, unsent = [(0.0, i) for i in range(n)], list(range(n, count))
     blocks = Blocks(settings.num_blocks, B, settings.prefix_caching)
     waiting, running = [], []
+    first_come = settings.policy == "fcfs"
+    urgency = [(0 if first_come or requests.priority is None else requests.priority[i], i) for i in range(count)]
+    rows, ahead, give = 1, 0, lambda number: 1
+    if settings.drafts is not None:
+        rows, ahead, give = settings.drafts.rows, settings.drafts.lookahead, settings.drafts.giver()
+    longest = settings.long_prefill_token_threshold or 10**9
     first, last = [None] * count, [None] * count
     steps = preemptions = hit = queried = recomputed = 0
     gaps = []
@@ -110,25 +116,35 @@ def simulate(settings, requests, times):
         for arrival in sorted(a for a in to_come if a[0] <= now):
             to_come.remove(arrival)
             waiting.append(all_sequences[arrival[1]])
+        if not first_come:
+            waiting.sort(key=lambda s: urgency[s.number])
         # plan
         budget = settings.max_num_batched_tokens
         plan = []
         stopped = False
-        index = 0
+        index, past = 0, set()
         while index < len(running):
             s = running[index]
+            past.add(s.number)
             if s.generated == s.output:
                 index += 1
                 continue
-            tokens = min(s.known - s.computed, budget)
+            decodes = is_decode(s, s.computed)
+            tokens = min(rows if decodes else min(s.known - s.computed, longest), budget)
             if tokens == 0:
                 index += 1
                 continue
-            need = -(-(s.computed + tokens) // B) + settings.extra_blocks - len(s.table)
+            need = -(-(s.computed + tokens + decodes * ahead) // B) + settings.extra_blocks - len(s.table)
             itself = False
             while need > len(blocks.free):
-                victim = running.pop()
+                victim = running[-1] if first_come else max(running, key=lambda one: urgency[one.number])
+                running.remove(victim)
                 stopped = True
+                for entry in [entry for entry in plan if entry[0] is victim]:
+                    plan.remove(entry)
+                    budget += entry[2]
+                if victim is not s and victim.number in past:
+                    index -= 1
                 preemptions += 1
                 blocks.give_back(victim.table)
                 victim.table = []
@@ -137,16 +153,20 @@ def simulate(settings, requests, times):
                     victim.computed = 0
                     victim.preempted = True
                     waiting.insert(0, victim)
+                    if not first_come:
+                        waiting.sort(key=lambda one: urgency[one.number])
                 if victim is s:
                     itself = True
                     break
             if itself:
                 break
             s.table += [blocks.new() for _ in range(need)]
-            name_full(blocks, s, s.computed + tokens, B)
+            name_full(blocks, s, min(s.computed + tokens, s.known), B)
             plan.append((s, s.computed, tokens))
             budget -= tokens
             index += 1
+        if stopped and not plan:
+            continue  # an empty step takes no time
         late = plan_has_decodes(plan) and step % settings.prefill_schedule_interval
         while not stopped and not late and waiting and budget > 0 and len(running) < settings.max_num_seqs:
             s = waiting[0]
@@ -154,7 +174,7 @@ def simulate(settings, requests, times):
             found = blocks.find(names)
             idle = sum(blocks.refs[b] == 0 for b in found)
             have = len(found) * B
-            tokens = min(s.known - have, budget)
+            tokens = min(s.known - have, budget, longest)
             asked = s.known if settings.whole_prompt_fits else have + tokens
             kept = settings.watermark_blocks if running else 0
             if -(-asked // B) + settings.extra_blocks - len(found) + idle > len(blocks.free) - kept:
@@ -194,10 +214,15 @@ def simulate(settings, requests, times):
         end = max(now, ends[-1]) + cost
         ended = []
         for s, have, tokens in plan:
-            s.computed = have + tokens
-            if s.computed < s.known:
-                continue
-            s.generated += 1
+            if is_decode(s, have):
+                given = min(give(s.number), s.output - s.generated)
+                s.computed = have + given
+            else:
+                given = 1
+                s.computed = have + tokens
+                if s.computed < s.known:
+                    continue
+            s.generated += given
             if first[s.number] is None:
                 first[s.number] = end
             elif s.preempted:

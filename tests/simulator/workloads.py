@@ -2,7 +2,9 @@
 
 import math
 import random
+from dataclasses import replace
 
+from kvcalc.simulator.drafts import Drafts
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.step_times import PromptTable, Reach, TabledTimes
@@ -79,3 +81,22 @@ def case(seed):
         think_s=rng.choice([0.0, 1.5]),
     )
     return settings, requests, table(rng, rng.choice([(), (), (10,), (5, 30)]))
+
+
+def single(seed):
+    """The same with what has to be looked at step by step: priorities, a threshold, drafts."""
+    settings, requests, times = case(seed)
+    rng = random.Random(seed + 1)
+    positions = tuple(rng.random() for _ in range(rng.randint(1, 4)))
+    drafts = Drafts(positions, rng.choice(["sampled", "expected"]), rng.choice([0, len(positions)]), seed)
+    settings = replace(
+        settings,
+        policy=rng.choice(["fcfs", "priority"]),
+        long_prefill_token_threshold=rng.choice([0, 1, 7, 30]),
+        drafts=rng.choice([None, drafts]),
+    )
+    if settings.drafts is not None:
+        times = replace(times, rows_each=drafts.rows)
+        settings = replace(settings, max_num_batched_tokens=settings.max_num_seqs * drafts.rows + 32)
+    priority = [rng.randint(0, 2) for _ in requests.prompt]
+    return settings, replace(requests, priority=rng.choice([None, priority])), times

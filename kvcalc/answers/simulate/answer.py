@@ -8,7 +8,16 @@ from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import operating_point
 from kvcalc.answers.question import Question
-from kvcalc.answers.simulate.figures import Latencies, gaps, meets, percentile, percentiles, ranged, spread
+from kvcalc.answers.simulate.figures import (
+    Latencies,
+    by_priority,
+    gaps,
+    meets,
+    percentile,
+    percentiles,
+    ranged,
+    spread,
+)
 from kvcalc.answers.simulate.machine import Simulated, simulated
 from kvcalc.answers.simulate.offload import offload_of
 from kvcalc.answers.simulate.rate import Targets, at_rate, rates
@@ -18,6 +27,7 @@ from kvcalc.answers.simulate.sharing import beams_of, samples_of
 from kvcalc.answers.simulate.use import use_of
 from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
+from kvcalc.answers.speculate.serving import drafts_without_times
 from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.verdict import verdict
 from kvcalc.errors import KvcalcError
@@ -117,6 +127,7 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
         e2e_s=percentiles(runs, "e2e"),
         goodput_requests_per_s=spread(runs, lambda one: _good_rate(deployed, settings, one)),
         targets=_targets(deployed, settings, runs),
+        by_priority=by_priority(runs),
         **use_of(runs, replica),
         endless_hit_rate=endless_hit_rate(requests),
         offload=offload_of(deployed, settings, replica, runs[0]),
@@ -185,9 +196,7 @@ def _assumptions(question: Question, deployed: Deployed, replica: Simulated) -> 
 
 
 def _warnings(deployed: Deployed, result: SimulateResult) -> tuple[str, ...]:
-    found = [*deployed.model.warnings, *deployed.budget.warnings]
-    if deployed.deployment.num_speculative_tokens:
-        found.append("drafts count in memory only: every step gives one token (`kvcalc speculate` has their gain)")
+    found = [*deployed.model.warnings, *deployed.budget.warnings, *drafts_without_times(deployed)]
     if result.refused:
         found.append(f"{result.refused} of {result.requests} requests are refused: no tokens, or above max_model_len")
     if result.unordered:

@@ -46,7 +46,7 @@ def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping
 
 
 MADE = ("request_rate", "arrivals", "burstiness", "ramp", "isl_sigma", "osl_sigma", "shared_prefix", "prefix_groups",
-        "turns", "seed")  # fmt: skip
+        "turns", "urgent", "seed")  # fmt: skip
 
 
 def _of_trace(

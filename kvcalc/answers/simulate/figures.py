@@ -7,7 +7,7 @@ from typing import Any
 
 from kvcalc.answers.simulate.runs import Outcome
 from kvcalc.results.base import Range
-from kvcalc.results.simulate import Percentiles, Value
+from kvcalc.results.simulate import Percentiles, PriorityClass, Value
 from kvcalc.simulator.metrics import gap_at
 from kvcalc.simulator.requests import Requests
 
@@ -80,9 +80,27 @@ def ranged(found: Sequence[float | None]) -> Value:
     return values[0] if len(values) == 1 else Range(value=values[0], low=min(values), high=max(values))
 
 
-def percentiles(runs: Sequence[Latencies], name: str) -> Percentiles:
-    """Of `ttft`, `tpot` or `e2e`."""
-    return _joined([_summary(getattr(one, name)) for one in runs])
+def percentiles(runs: Sequence[Latencies], name: str, which: Any = slice(None)) -> Percentiles:
+    """Of `ttft`, `tpot` or `e2e`; of all requests, or of those that `which` marks."""
+    return _joined([_summary(getattr(one, name)[which]) for one in runs])
+
+
+def by_priority(runs: Sequence[Latencies]) -> tuple[PriorityClass, ...]:
+    """The same percentiles for each priority; nothing where requests have none."""
+    import numpy as np
+
+    given = runs[0].requests.priority
+    if given is None:
+        return ()
+    priorities = np.asarray(given)
+    return tuple(
+        PriorityClass(
+            priority=one,
+            requests=int((priorities == one).sum()),
+            **{f"{name}_s": percentiles(runs, name, priorities == one) for name in ("ttft", "tpot", "e2e")},
+        )
+        for one in sorted(set(given))
+    )
 
 
 def gaps(runs: Sequence[Latencies]) -> Percentiles:
@@ -91,7 +109,7 @@ def gaps(runs: Sequence[Latencies]) -> Percentiles:
 
 
 def _mean_gap(one: Latencies) -> float | None:
-    further = sum(one.requests.output) - len(one.requests)
+    further = sum(one.outcome.gaps.values())  # where drafts are accepted several tokens come at once
     total = float((_array(one.outcome.seen.last_s) - _array(one.outcome.seen.first_s)).sum())
     return total / further if further else None
 

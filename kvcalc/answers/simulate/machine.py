@@ -5,19 +5,21 @@ from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.prefill.cache import preemption, sent_bytes, transfers
+from kvcalc.answers.simulate.drafts import Drafting, drafting
+from kvcalc.answers.simulate.policy import check_policy
 from kvcalc.answers.simulate.settings import Reserving, Scheduling, SimulateSettings
 from kvcalc.counting.work import Step
 from kvcalc.engines.capacity import Capacity
 from kvcalc.errors import KvcalcError
 from kvcalc.simulator.routing import Routing
 from kvcalc.simulator.settings import Settings
-from kvcalc.simulator.step_times import ConstantTimes, RooflineTimes, TabledTimes
+from kvcalc.simulator.step_times import ConstantTimes, PiecedTimes, RooflineTimes, TabledTimes
 from kvcalc.simulator.table import tabled
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, ModelSpec
 from kvcalc.timing.passes import Pass
 
-Times = TabledTimes | ConstantTimes | RooflineTimes
+Times = TabledTimes | PiecedTimes | ConstantTimes | RooflineTimes
 MOST_SEQS = 1024  # where neither flag nor engine limits them
 NO_END = 1 << 20  # tokens of a block of a cache that does not grow
 FAR_BLOCKS = 1 << 16  # beyond every window
@@ -58,39 +60,59 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
         asked: flags of the command.
         mean_tokens: of a request, prompt and answer; where states and windows are charged.
     """
-    settings, assumptions = _settings(deployed, asked, mean_tokens)
-    policy: dict[str, Any] = {
-        "scheduler": asked.scheduler,
-        "reservation": asked.reservation,
-        "replicas": deployed.deployment.data_parallel_size,
-        "lockstep": deployed.deployment.enable_expert_parallel and deployed.deployment.data_parallel_size > 1,
-        "routing": asked.routing,
-        **_pools(deployed, asked),
-        "longest": deployed.deployment.max_model_len,
-        "prompts_first": deployed.engine.TIMED and deployed.replica.machine.profile.prefill_first,
-    }
+    check_policy(deployed, asked)
+    drafts = drafting(deployed)
+    settings, assumptions = _with_drafts(drafts, asked, *_settings(deployed, asked, mean_tokens))
+    policy = _policy(deployed, asked)
     if asked.step_time_s is not None:
         return Simulated(settings, ConstantTimes(asked.step_time_s), assumptions=assumptions, **policy)
     if not deployed.engine.TIMED:
         return Simulated(settings, roofline_of(deployed), assumptions=assumptions, **policy)
     table = tabled(
-        lambda step: Pass(deployed.replica, step).time_s,
+        (lambda step: Pass(deployed.replica, step).time_s) if drafts is None else drafts.time_s,
         settings.max_num_seqs,
-        settings.max_num_batched_tokens,
+        deployed.max_num_batched_tokens,
         windows_of(deployed.model),
-        1 + settings.draft_tokens,
+        1 if settings.drafts is None else settings.drafts.rows,
     )
+    pieced = settings.max_num_batched_tokens > deployed.max_num_batched_tokens
     point = Pass(deployed.replica, Step(decode=TYPICAL_BATCH, context=TYPICAL_CONTEXT)).estimate
     assert point is not None
     return Simulated(
         settings=settings,
-        times=table,
+        times=PiecedTimes(table, deployed.max_num_batched_tokens) if pieced else table,
         low=point.low / point.value,
         high=point.high / point.value,
         front_s=deployed.busy_front_end_s,
         assumptions=assumptions,
         **policy,
     )
+
+
+def _with_drafts(
+    drafts: Drafting | None, asked: SimulateSettings, settings: Settings, assumptions: tuple[Assumption, ...]
+) -> tuple[Settings, tuple[Assumption, ...]]:
+    """What drafts add to a scheduler's settings."""
+    if drafts is None:
+        return settings, assumptions
+    dropped = settings.block_size if drafts.drops_a_block else 0
+    settings = replace(settings, drafts=drafts.drafts(asked), dropped_tokens=dropped)
+    return settings, (*assumptions, *drafts.rounds.drafter.assumptions)
+
+
+def _policy(deployed: Deployed, asked: SimulateSettings) -> dict[str, Any]:
+    """How requests are shared out, and by which rules."""
+    together = deployed.deployment.enable_expert_parallel and deployed.deployment.data_parallel_size > 1
+    return {
+        "scheduler": asked.scheduler,
+        "reservation": asked.reservation,
+        "replicas": deployed.deployment.data_parallel_size,
+        "lockstep": together,
+        "routing": asked.routing,
+        **_pools(deployed, asked),
+        "longest": deployed.deployment.max_model_len,
+        "prompts_first": deployed.engine.TIMED and deployed.replica.machine.profile.prefill_first,
+    }
 
 
 def windows_of(model: ModelSpec) -> tuple[int, ...]:
@@ -128,14 +150,16 @@ def _settings(
     deployed: Deployed, asked: SimulateSettings, mean_tokens: float
 ) -> tuple[Settings, tuple[Assumption, ...]]:
     held = deployed.capacity
-    if held is None and asked.num_gpu_blocks is None:
+    counted = deployed.deployment.num_gpu_blocks_override
+    if held is None and counted is None:
         raise KvcalcError(
             deployed.budget.reason or "the pool is not predicted", hint="give --kv-memory, or --num-gpu-blocks-override"
         )
-    blocks, size, extra, assumptions = _pool(held, asked, mean_tokens, deployed.deployment.block_size)
+    blocks, size, extra, assumptions = _pool(held, counted, mean_tokens, deployed.deployment.block_size)
     if blocks < 1:
         raise KvcalcError("nothing fits: there is no room for a cache", hint="`kvcalc size` says where the memory goes")
-    budget = deployed.max_num_batched_tokens
+    engine, version = deployed.engine, deployed.deployment.engine_version
+    budget = max(deployed.max_num_batched_tokens, deployed.deployment.max_num_batched_tokens or engine.BATCHES_OF)
     sequences = min(deployed.max_num_seqs or MOST_SEQS, budget, *_held_elsewhere(held, mean_tokens))
     lag = asked.async_scheduling
     settings = Settings(
@@ -143,7 +167,12 @@ def _settings(
         max_num_batched_tokens=budget,
         num_blocks=blocks,
         block_size=size,
-        lag=int(deployed.engine.TIMED if lag is None else lag),
+        lag=int(engine.plans_ahead(version) if lag is None else lag),
+        whole_prompt_fits=engine.whole_prompt_fits(version),
+        whole_prompts=not engine.SPLITS_PROMPTS,
+        answers_fit=engine.NEVER_EVICTS or engine.FAILS_WHEN_FULL,
+        policy=asked.scheduling_policy,
+        long_prefill_token_threshold=asked.long_prefill_token_threshold,
         watermark_blocks=int(asked.watermark * blocks),
         prefill_schedule_interval=asked.prefill_schedule_interval,
         recv_interval=deployed.deployment.scheduler_recv_interval or 1,
@@ -151,6 +180,9 @@ def _settings(
         extra_blocks=extra,
     )
     settings = replace(settings, **_swap(deployed, asked, size))
+    if engine.FAILS_WHEN_FULL:
+        why = f"{engine.TITLE} would end them with an error; give each slot its own cells, or more"
+        assumptions = (*assumptions, Assumption(name="requests without room", value="wait", why=why))
     return settings, assumptions
 
 
@@ -165,9 +197,6 @@ def _pools(deployed: Deployed, asked: SimulateSettings) -> dict[str, Any]:
         )
     found, _ = transfers(deployed, FAR_BLOCKS, 0.0)
     link = next((one for one in found if one.link in ("network", "roce")), found[0] if found else None)
-    if asked.network_bandwidth is not None:
-        return {"prefill_replicas": count, "transfer_s": sent_bytes(deployed, FAR_BLOCKS) / FAR_BLOCKS
-                / asked.network_bandwidth}  # fmt: skip
     if link is None:
         raise KvcalcError("no link between the pools is known", hint="give --network-bandwidth")
     return {"prefill_replicas": count, "transfer_s": link.time_s / FAR_BLOCKS}
@@ -206,7 +235,7 @@ def _caches(deployed: Deployed, asked: SimulateSettings, extra: int) -> bool:
 
 
 def _pool(
-    held: Capacity | None, asked: SimulateSettings, mean_tokens: float, block_size: int | None
+    held: Capacity | None, counted: int | None, mean_tokens: float, block_size: int | None
 ) -> tuple[int, int, int, tuple[Assumption, ...]]:
     """Blocks, their tokens, and blocks that every sequence holds whatever its length.
 
@@ -214,16 +243,15 @@ def _pool(
     of what it takes, states and full windows, it holds from its start.
     """
     if held is None or not held.pools:
-        return asked.num_gpu_blocks or MOST_SEQS**2, block_size or LESSONS_BLOCK, 0, ()
+        return counted or MOST_SEQS**2, block_size or LESSONS_BLOCK, 0, ()
     pool, length = held.pools[0], max(1, int(mean_tokens))
     size = held.block_size or block_size or LESSONS_BLOCK
     far = size * FAR_BLOCKS
     each = (pool.blocks(2 * far) - pool.blocks(far)) / FAR_BLOCKS
-    counted = pool.num_blocks if asked.num_gpu_blocks is None else asked.num_gpu_blocks
-    usable = max(0, counted - pool.unusable_blocks)
+    usable = max(0, (pool.num_blocks if counted is None else counted) - pool.unusable_blocks)
     if not each:
         return usable // max(1, pool.blocks(length)), NO_END, 0, ()
-    if asked.num_gpu_blocks is None or pool.block_bytes > 1:
+    if counted is None or pool.block_bytes > 1:
         usable = int(usable / each)
     beside = (pool.blocks(length) - each * -(-length // size)) / each
     if beside < 0.5:

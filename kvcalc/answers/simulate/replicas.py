@@ -13,12 +13,13 @@ from kvcalc.simulator.prefixes import Path, segments_of
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.requests import Times as Seen
 from kvcalc.simulator.routing import Router
-from kvcalc.simulator.schedulers.base import Running
 from kvcalc.simulator.schedulers.receiving import ReceivingScheduler
 from kvcalc.simulator.schedulers.reserving import ReservingScheduler
 from kvcalc.simulator.schedulers.sglang import SglangScheduler
 from kvcalc.simulator.schedulers.static import StaticScheduler
+from kvcalc.simulator.schedulers.stepwise import StepwiseScheduler
 from kvcalc.simulator.schedulers.swapping import SwappingScheduler
+from kvcalc.simulator.schedulers.unstopped import UnstoppedScheduler
 from kvcalc.simulator.schedulers.vllm import VllmScheduler
 from kvcalc.simulator.state import Scheduler, pool_of
 from kvcalc.simulator.step_times import ConstantTimes
@@ -128,7 +129,7 @@ def _shared(replica: Simulated, requests: Requests) -> Shared:
     return Shared(*segments_of(requests, replica.settings.block_size))
 
 
-def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> Running:
+def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> Scheduler:
     """The scheduler of a replica's policy."""
     settings = replica.settings
     if replica.scheduler == "static":
@@ -141,4 +142,8 @@ def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen,
         return SwappingScheduler(settings, requests, times, seen)
     if replica.prompts_first:
         return SglangScheduler(settings, requests, times, pool, seen)
+    if settings.singly:
+        return StepwiseScheduler(settings, requests, times, pool, seen)
+    if settings.answers_fit:
+        return UnstoppedScheduler(settings, requests, times, pool, seen)
     return VllmScheduler(settings, requests, times, pool, seen)

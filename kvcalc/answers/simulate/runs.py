@@ -29,6 +29,7 @@ class Outcome:
     queried: int
     hit: int
     settings: Settings
+    full_s: float | None = None  # when blocks first ran out
     together: int = 1  # replicas that step together, so that a step is one of each
 
 
@@ -50,6 +51,7 @@ def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
         queried=sum(one.pool.queried for one in schedulers),
         hit=sum(one.pool.hit for one in schedulers),
         settings=replica.settings,
+        full_s=min((one.full_s for one in schedulers if one.full_s is not None), default=None),
         together=replica.replicas if replica.lockstep else 1,
     )
 
@@ -69,6 +71,7 @@ def capacity(replica: Simulated, requests: Requests, factor: float = 1.0) -> flo
         prompt=[requests.prompt[i] for i in order],
         output=[requests.output[i] for i in order],
         chains=None if requests.chains is None else [requests.chains[i] for i in order],
+        priority=None if requests.priority is None else [requests.priority[i] for i in order],
         id_tokens=requests.id_tokens,
         sizes=requests.sizes,
     )

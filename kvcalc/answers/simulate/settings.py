@@ -4,11 +4,13 @@ import re
 from typing import Annotated, Literal
 
 from kvcalc.errors import KvcalcError
+from kvcalc.simulator.drafts import Accepting
 from kvcalc.simulator.routing import Routing
+from kvcalc.simulator.settings import Policy
 from kvcalc.simulator.traffic import Length
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.constraints import FromText, Within
-from kvcalc.specs.deployment import count, gib, number, size, tokens
+from kvcalc.specs.deployment import count, gib, number, tokens
 from kvcalc.units import parse_seconds, parse_tokens
 
 MOST_REQUESTS = 10_000_000
@@ -48,7 +50,10 @@ class SimulateSettings(Frozen):
     scheduler: Scheduling = "continuous"
     reservation: Reserving = "none"
     async_scheduling: bool | None = None
-    num_gpu_blocks: Annotated[int | None, Within(ge=1, le=10**9), count("--num-gpu-blocks-override")] = None
+    scheduling_policy: Policy = "fcfs"
+    urgent: Annotated[float, Within(ge=0, le=1), number("--urgent")] = 0.0
+    long_prefill_token_threshold: Annotated[int, Within(ge=0, le=10**7), tokens("--long-prefill-token-threshold")] = 0
+    accepting: Accepting = "sampled"
     watermark: Annotated[float, Within(ge=0, le=0.99), number("--watermark")] = 0.0
     prefill_schedule_interval: Annotated[int, Within(ge=1, le=1000), count("--prefill-schedule-interval")] = 1
     kv_offload_bytes: Annotated[int, Within(ge=0, le=10**15), gib("--kv-offload-gb")] = 0
@@ -56,7 +61,6 @@ class SimulateSettings(Frozen):
     routing: Routing = "least-loaded"
     preemption_mode: Literal["recompute", "swap"] = "recompute"
     step_time_s: Annotated[float | None, Within(gt=0), _seconds("--step-time")] = None
-    network_bandwidth: Annotated[float | None, Within(gt=0), size("--network-bandwidth")] = None
 
 
 def length_of(text: str | int | None, sigma: float | None, flag: str) -> Length | None:

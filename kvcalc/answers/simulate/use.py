@@ -20,6 +20,7 @@ def use_of(runs: list[Latencies], replica: Simulated) -> dict[str, Any]:
         "block_fill": spread(runs, _fill),
         "budget_use": spread(runs, _budget),
         "busy_share": spread(runs, lambda one: one.outcome.use.busy_s / one.span_s),
+        "pool_full_s": runs[0].outcome.full_s,
         "preemptions": spread(runs, lambda one: one.outcome.counts.preemptions),
         "swapped_blocks": spread(runs, lambda one: one.outcome.counts.swapped_blocks),
         "recomputed_tokens": spread(runs, lambda one: one.outcome.counts.recomputed),

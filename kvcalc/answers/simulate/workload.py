@@ -50,6 +50,7 @@ def made(settings: SimulateSettings, prompt: Length | None, output: Length | Non
         clients=clients,
         think_s=settings.think_s if settings.turns == 1 else 0.0,
         sharing=Sharing(settings.shared_prefix, settings.prefix_groups, settings.turns, settings.think_s),
+        urgent=settings.urgent,
         seed=settings.seed,
     )
 
@@ -99,6 +100,7 @@ def sampled(requests: Requests, samples: int, seed: int) -> Requests:
         prompt=[requests.prompt[i] for i in order],
         output=outputs,
         chains=[chains[i] for i in order],
+        priority=None if requests.priority is None else [requests.priority[i] for i in order],
         sizes=sizes,
         id_tokens=id_tokens,
     )
@@ -152,4 +154,5 @@ def _picked(requests: Requests, kept: list[int]) -> Requests:
         chains=of(requests.chains),
         after=after,
         pause_s=of(requests.pause_s),
+        priority=of(requests.priority),
     )

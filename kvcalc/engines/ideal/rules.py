@@ -1,5 +1,7 @@
 """`ideal` is the lessons: weights and cache, nothing else."""
 
+from typing import ClassVar
+
 from kvcalc.engines.contract import Rules
 
 
@@ -9,6 +11,9 @@ class Ideal(Rules):
     STARTS_BEYOND = True
     SHARES_SEQUENCES = True
     MEASURED_VENDORS = ()
+    SWITCHES: ClassVar = dict.fromkeys(
+        ("watermark", "prefill_schedule_interval", "scheduling_policy", "long_prefill_token_threshold")
+    )
     ADVISED = ("quantization", "tensor_parallel_size")
 
     def check_version(self, text: str) -> None:

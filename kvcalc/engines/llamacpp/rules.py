@@ -16,6 +16,8 @@ _BUILD = re.compile(r"(b?\d{1,9}|20\d\d-\d\d(-\d\d)?)\Z", re.IGNORECASE)  # it c
 
 class LlamaCpp(Rules):
     TITLE = "llama.cpp"
+    FAILS_WHEN_FULL = True  # "Context size has been exceeded" (tools/server/server-context.cpp)
+    BATCHES_OF = 2048  # n_batch (common/common.h), computed in micro-batches of n_ubatch
     STARTS_BEYOND = True
     LOWERS_LENGTH = True
     OFFLOADS = True

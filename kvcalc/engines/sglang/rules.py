@@ -8,6 +8,7 @@ from kvcalc.engines.sglang.settled import with_attention_replicas, with_sparse_c
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
+from kvcalc.specs.versions import since, version_or
 from kvcalc.units import GIB
 
 
@@ -22,6 +23,10 @@ class SgLang(Rules):
         "--kv-cache-dtype fp8": "--kv-cache-dtype fp8_e4m3",
     }
     OWN = ("max_mamba_cache_size", "enable_dp_attention")
+
+    def plans_ahead(self, version: str | None) -> bool:
+        """The overlap schedule is the default since 0.4."""
+        return since(version_or(version, "0.5"), "0.4")
 
     def request_table(self, deployment: Deployment, max_model_len: int | None) -> int:
         """Bytes of req_to_token: a row of 32-bit slots for every request that may run.

@@ -1,6 +1,9 @@
 """What vLLM is like. Its flags are kvcalc's."""
 
+from typing import ClassVar
+
 from kvcalc.engines.contract import Rules
+from kvcalc.specs.versions import since, version_or
 
 
 class Vllm(Rules):
@@ -13,7 +16,22 @@ class Vllm(Rules):
         *("kv_cache_dtype", "max_num_seqs", "enforce_eager", "gpu_memory_utilization"),
         *("quantization", "tensor_parallel_size"),
     )
+    SWITCHES: ClassVar = {
+        "watermark": "0.24",
+        "prefill_schedule_interval": "0.24",
+        "scheduling_policy": None,
+        "long_prefill_token_threshold": None,
+        "acceptance": None,
+    }
     OWN = ("offline",)
+
+    def plans_ahead(self, version: str | None) -> bool:
+        """Asynchronous scheduling is on by default since 0.14 (pull request 27614)."""
+        return since(version_or(version, "0.24"), "0.14")
+
+    def whole_prompt_fits(self, version: str | None) -> bool:
+        """`scheduler_reserve_full_isl` came with pull request 37307; 0.19 resolves it to true."""
+        return since(version_or(version, "0.24"), "0.19")
 
 
 RULES = Vllm()

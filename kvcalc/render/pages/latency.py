@@ -1,7 +1,8 @@
 """What `kvcalc simulate` draws: latencies by percentile against their targets, and the plots of its page."""
 
 from kvcalc.render.page import Plot, Series, Target
-from kvcalc.render.pages.simulate import page, sweep_page
+from kvcalc.render.pages.simulate import page
+from kvcalc.render.pages.simulate_sweep import sweep_page
 from kvcalc.results.base import Range
 from kvcalc.results.simulate import Percentiles, SimulateReport, SimulateResult, SweepReport, Value
 from kvcalc.units import format_seconds

@@ -2,16 +2,13 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Text, alike, assumed
+from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Text, assumed
+from kvcalc.render.pages.ranged import best, count, number, seconds, share
 from kvcalc.results.base import Range, engine_name
-from kvcalc.results.compare import SHORT
 from kvcalc.results.simulate import (
     Percentiles,
     SimulateReport,
     SimulateResult,
-    SweepPoint,
-    SweepReport,
-    Value,
 )
 from kvcalc.units import format_count, format_seconds
 
@@ -24,12 +21,13 @@ def page(report: SimulateReport) -> Page:
     return Page(
         title=f"{format_count(result.requests)} requests to {result.model} on {result.gpus} × {result.gpu}, "
         f"{engine_name(result.engine)}",
-        verdict=_verdict(result),
+        verdict=verdict(result),
         good=result.verdict == "stable",
         blocks=(
             *_highest(result),
             _traffic(result),
             _latencies(result),
+            *_by_priority(result),
             *_targets(result),
             *_calibrated(result),
             *_sharing(result),
@@ -40,7 +38,8 @@ def page(report: SimulateReport) -> Page:
     )
 
 
-def _verdict(result: SimulateResult) -> str:
+def verdict(result: SimulateResult) -> str:
+    """One word, or two where the ends of the range disagree."""
     named = dict.fromkeys((result.verdict, result.verdict_low, result.verdict_high))
     return result.verdict if len(named) == 1 else " or ".join(named)
 
@@ -48,16 +47,16 @@ def _verdict(result: SimulateResult) -> str:
 def _traffic(result: SimulateResult) -> Facts:
     rows = [
         ("requests", format_count(result.requests), _lengths(result)),
-        ("took", _seconds(result.duration_s), f"{_number(result.requests_per_s)} requests/s"),
+        ("took", seconds(result.duration_s), f"{number(result.requests_per_s)} requests/s"),
         (
             "output",
-            f"{_count(result.output_tokens_per_s)}/s",
-            f"tokens; {_count(result.total_tokens_per_s)}/s with prompts",
+            f"{count(result.output_tokens_per_s)}/s",
+            f"tokens; {count(result.total_tokens_per_s)}/s with prompts",
         ),
     ]
     if result.request_rate is not None:
-        rows.insert(1, ("arrive", f"{result.request_rate:.3g}/s", f"load {_number(result.load)} of "
-                        f"{_number(result.capacity_requests_per_s)}/s that can be served"))  # fmt: skip
+        rows.insert(1, ("arrive", f"{result.request_rate:.3g}/s", f"load {number(result.load)} of "
+                        f"{number(result.capacity_requests_per_s)}/s that can be served"))  # fmt: skip
     if result.refused:
         rows.append(("refused", format_count(result.refused), "no tokens, or above max_model_len"))
     return Facts(title="Traffic", rows=tuple(rows))
@@ -70,7 +69,7 @@ def _lengths(result: SimulateResult) -> str:
 
 def _latencies(result: SimulateResult) -> Table:
     rows = [
-        (name, *(_seconds(getattr(found, column), short=True) for column in COLUMNS))
+        (name, *(seconds(getattr(found, column), short=True) for column in COLUMNS))
         for name, found in (
             ("TTFT", result.ttft_s),
             ("TPOT", result.tpot_s),
@@ -98,11 +97,11 @@ def _targets(result: SimulateResult) -> tuple[Block, ...]:
         (
             target.name.upper(),
             format_seconds(target.limit_s),
-            f"p{target.percentile:g} {_seconds(target.have_s, short=True)}; kept by {_share(target.met_share)}",
+            f"p{target.percentile:g} {seconds(target.have_s, short=True)}; kept by {share(target.met_share)}",
         )
         for target in result.targets
     ]
-    rows.append(("goodput", f"{_number(result.goodput_requests_per_s)}/s", "requests that keep every target"))
+    rows.append(("goodput", f"{number(result.goodput_requests_per_s)}/s", "requests that keep every target"))
     return (Facts(title="Targets", rows=tuple(rows)),)
 
 
@@ -111,7 +110,7 @@ def _calibrated(result: SimulateResult) -> tuple[Block, ...]:
     if found is None:
         return ()
     rows = [
-        (name, *(_seconds(getattr(values, column), short=True) for column in COLUMNS))
+        (name, *(seconds(getattr(values, column), short=True) for column in COLUMNS))
         for name, values in (("TTFT", found.ttft_s), ("TPOT", found.tpot_s), ("end to end", found.e2e_s))
     ]
     lines = (
@@ -140,29 +139,40 @@ def _sharing(result: SimulateResult) -> tuple[Block, ...]:
 
 
 def _use(result: SimulateResult) -> Facts:
-    filled = _share(result.block_fill)
+    filled = share(result.block_fill)
     endless = "" if result.endless_hit_rate is None else f"; an endless cache would hit {result.endless_hit_rate:.1%}"
     hits = f"of prompt tokens{endless}"
     rows = [
-        ("slots", _share(result.slot_use), f"of {format_count(result.max_num_seqs)}"),
-        ("blocks", _share(result.block_use), f"of {format_count(result.num_blocks)}; {filled} filled"),
-        ("budget", _share(result.budget_use), "of the tokens that steps could compute"),
-        ("busy", _share(result.busy_share), f"{format_count(result.steps)} steps"),
-        ("somebody waits", _share(result.queued_share), "of the time"),
-        ("preemptions", _count(result.preemptions), f"{_count(result.recomputed_tokens)} tokens computed again"),
+        ("slots", share(result.slot_use), f"of {format_count(result.max_num_seqs)}"),
+        ("blocks", share(result.block_use), f"of {format_count(result.num_blocks)}; {filled} filled"),
+        ("budget", share(result.budget_use), "of the tokens that steps could compute"),
+        ("busy", share(result.busy_share), f"{format_count(result.steps)} steps"),
+        ("somebody waits", share(result.queued_share), "of the time"),
+        ("preemptions", count(result.preemptions), f"{count(result.recomputed_tokens)} tokens computed again"),
     ]  # fmt: skip
+    if result.pool_full_s is not None:
+        rows.append(("blocks run out", seconds(result.pool_full_s), "after the start, for the first time"))
     if result.waste is not None:
         waste = result.waste
         kinds = ((waste.reserved, "reserved"), (waste.internal, "never used"), (waste.external, "free"))
         rows.append(("cache, full", f"{waste.tokens:.1%}", "tokens; " + ", ".join(f"{s:.1%} {n}" for s, n in kinds)))
     if result.prefix_hit_rate is not None:
-        rows.append(("prefix hits", _share(result.prefix_hit_rate), hits))
+        rows.append(("prefix hits", share(result.prefix_hit_rate), hits))
     if result.offload is not None:
         more = result.offload
         took = format_seconds(more.load_s_per_request)
         loads = f"with the host's memory; {more.loaded_tokens_per_request:,.0f} tokens a request come in {took}"
-        rows.append(("prefix hits", _share(more.prefix_hit_rate), loads))
+        rows.append(("prefix hits", share(more.prefix_hit_rate), loads))
     return Facts(title="In use", rows=tuple(rows))
+
+
+def _by_priority(result: SimulateResult) -> tuple[Block, ...]:
+    rows = tuple(
+        (f"{name}, {one.priority}", *(seconds(getattr(found, column), short=True) for column in COLUMNS))
+        for one in result.by_priority
+        for name, found in (("TTFT", one.ttft_s), ("TPOT", one.tpot_s), ("end to end", one.e2e_s))
+    )
+    return (Table(title="Latency, by priority", columns=("", *COLUMNS), rows=rows),) if rows else ()
 
 
 def _timeline(result: SimulateResult) -> tuple[Block, ...]:
@@ -178,100 +188,13 @@ def _timeline(result: SimulateResult) -> tuple[Block, ...]:
     )
 
 
-def _best(value: Value) -> float | None:
-    return value.value if isinstance(value, Range) else value
-
-
-def _seconds(value: Value, short: bool = False) -> str:
-    best = _best(value)
-    if best is None:
-        return "-"
-    if short or not isinstance(value, Range):
-        return format_seconds(best)
-    return f"{format_seconds(best)} ({format_seconds(value.low)} to {format_seconds(value.high)})"
-
-
-def _count(value: Value) -> str:
-    best = _best(value)
-    return "-" if best is None else format_count(best)
-
-
-def _number(value: Value) -> str:
-    best = _best(value)
-    if best is None:
-        return "-"
-    return f"{best:.3g}" if not isinstance(value, Range) else f"{best:.3g} ({value.low:.3g} to {value.high:.3g})"
-
-
-def _share(value: Value) -> str:
-    best = _best(value)
-    return "-" if best is None else f"{best:.1%}"
-
-
 def rows(report: SimulateReport) -> list[dict[str, Any]]:
     """For CSV: one line a latency."""
     result = report.result
     found = []
     for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
         values = getattr(result, name)
-        found.append({"figure": name, **{column: _best(getattr(values, column)) for column in COLUMNS}})
-    return found
-
-
-def sweep_page(report: SweepReport) -> Page:
-    """One row a simulation, and goodput against rate where that was swept."""
-    points = report.result.points
-    first = points[0].result
-    names = tuple(points[0].values)
-    shown = tuple(SHORT.get(name, name).replace("-", "-\n") for name in names)
-    columns = (*shown, "verdict", "TTFT\np50", "p99", "TPOT\np50", "p99", "tokens/s", "goodput/s")
-    rows = tuple(_sweep_row(point) for point in points)
-    spare = (*alike(rows, range(len(names), len(columns))), len(names) + 3)
-    return Page(
-        title=f"{format_count(first.requests)} requests to {first.model}, {len(points)} ways",
-        blocks=(Table(columns=columns, rows=rows, spare=spare), *_goodput_plot(points)),
-        notes=assumed(report),
-    )
-
-
-def _sweep_row(point: SweepPoint) -> tuple[str, ...]:
-    found = point.result
-    latencies = (found.ttft_s.p50, found.ttft_s.p99, found.tpot_s.p50, found.tpot_s.p99)
-    good = _best(found.goodput_requests_per_s)
-    return (
-        *point.values.values(),
-        _verdict(found),
-        *(_seconds(value, short=True) for value in latencies),
-        _count(found.output_tokens_per_s),
-        "-" if good is None else f"{good:.3g}",
-    )
-
-
-def _goodput_plot(points: tuple[SweepPoint, ...]) -> tuple[Block, ...]:
-    """By rate; one line for each combination of the other flags."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for point in points:
-        if "request-rate" not in point.values:
-            return ()
-        label = ", ".join(f"{name} {value}" for name, value in point.values.items() if name != "request-rate")
-        good = _best(point.result.goodput_requests_per_s) or 0.0
-        lines.setdefault(label, []).append((float(point.values["request-rate"]), good))
-    series = tuple(Series(label, *zip(*sorted(found), strict=True)) for label, found in lines.items())
-    return (Plot(series, "requests/s that arrive", "requests/s that keep every target", "Goodput"),)
-
-
-def sweep_rows(report: SweepReport) -> list[dict[str, Any]]:
-    """For CSV: one line a simulation, latencies by percentile."""
-    found = []
-    for point in report.result.points:
-        row: dict[str, Any] = dict(point.values)
-        for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
-            row |= {
-                f"{name[:-2]}_{column}_s": _best(getattr(getattr(point.result, name), column)) for column in COLUMNS
-            }
-        for name in ("output_tokens_per_s", "goodput_requests_per_s", "load", "preemptions", "prefix_hit_rate"):
-            row[name] = _best(getattr(point.result, name))
-        found.append(row | {"verdict": point.result.verdict})
+        found.append({"figure": name, **{column: best(getattr(values, column)) for column in COLUMNS}})
     return found
 
 
@@ -282,6 +205,6 @@ def _highest(result: SimulateResult) -> tuple[Block, ...]:
     rates = tuple(one.request_rate for one in found.points)
     goodput = Series("goodput", rates, tuple(one.goodput_requests_per_s for one in found.points))
     return (
-        Facts(rows=(("highest rate", f"{_number(found.request_rate)} requests/s", "at which every target is kept"),)),
+        Facts(rows=(("highest rate", f"{number(found.request_rate)} requests/s", "at which every target is kept"),)),
         Plot((goodput,), "requests/s that arrive", "requests/s that keep every target", "Goodput"),
     )

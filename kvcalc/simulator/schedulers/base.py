@@ -40,7 +40,7 @@ class Running:
         self.admitted: dict[int, int] = {}  # a number that grows with each admission
         self.serial = 0
         self.blocked = False  # the queue's head lacks blocks, and none came free since
-        self.rows_each = 1 + settings.draft_tokens
+        self.full_s: float | None = None  # when blocks first ran out
         self.counts = Counts()
         self.gaps: list[float] = []
         self.end_s = 0.0
@@ -102,6 +102,11 @@ class Running:
                 continue
             self.running -= 1
             self._release(request, self.prompt[request] + self.output[request] - 1, returns=False)
+
+    def _runs_out(self) -> None:
+        """Somebody lacks blocks."""
+        if self.full_s is None:
+            self.full_s = self.end_s
 
     def _release(self, request: int, tokens: int, returns: bool) -> None:
         self.admitted.pop(request, None)

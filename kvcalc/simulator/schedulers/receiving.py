@@ -52,6 +52,7 @@ class ReceivingScheduler(VllmScheduler):
         blocks = self._blocks(self.prompt[request] + 1)
         if blocks > self.pool.free - (self.settings.watermark_blocks if self.running else 0):
             self.blocked = True
+            self._runs_out()
             return 0
         self.waiting.popleft()
         self.pool.free -= blocks

@@ -55,6 +55,7 @@ class ReservingScheduler(Running):
             region = self.memory.allocate(wanted)
             if region is None:
                 self.blocked = True
+                self._runs_out()
                 break
             request = self.waiting.popleft()
             self.regions[request] = region

@@ -73,7 +73,7 @@ class SglangScheduler(Running):
             steps = min(steps, decoding.next_crossing() - step)
         free = self.pool.free
         if free < decoding.count * (steps // self.block_size + 1):
-            steps = min(steps, 1 + decoding.steps_within(step + 1, free))
+            steps = min(steps, 1 + decoding.steps_within(step + 1, free, steps))
         return max(1, steps)
 
     # Prompts
@@ -96,6 +96,7 @@ class SglangScheduler(Running):
             blocks = self._blocks(known) - hits + idle
             wanted = blocks * size + min(left, CLIP)
             if blocks > self.pool.free or (self.running and wanted >= room):
+                self._runs_out()
                 return
             self.waiting.popleft()
             self._start(request, known, hits)
@@ -143,6 +144,7 @@ class SglangScheduler(Running):
 
     def _retract(self, request: int) -> None:
         """To the tail of the queue, to be computed anew with what it has generated."""
+        self._runs_out()
         self.counts.preemptions += 1
         self.running -= 1
         self.known[request] = self.prompt[request] + self._out(request)

@@ -41,6 +41,7 @@ class StaticScheduler(Running):
             request = self.waiting[0]
             blocks = self._blocks(self.prompt[request] + self.output[request] - 1)
             if blocks > self.pool.free:
+                self._runs_out()
                 return
             self.pool.free -= blocks
             self.prompts.append(self.waiting.popleft())

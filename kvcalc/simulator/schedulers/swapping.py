@@ -59,6 +59,7 @@ class SwappingScheduler(VllmScheduler):
         if blocks > self.host_free:
             super()._stop(request, step)
             return
+        self._runs_out()
         self.counts.preemptions += 1
         self.decoding.leave(request, step)
         self.tokens[request], self.left[request] = tokens, left

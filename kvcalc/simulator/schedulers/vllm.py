@@ -29,7 +29,7 @@ class VllmScheduler(Running):
         if self.holds_back:
             stopped = self._holds_back(step, stopped)
         if self.partial is not None or (self.waiting and not stopped and not self.blocked):
-            budget = settings.max_num_batched_tokens - decoding.count * self.rows_each
+            budget = settings.max_num_batched_tokens - decoding.count
             if self.partial is not None:
                 budget -= self._continue(self.partial, budget)
             late = decoding.count and step % settings.prefill_schedule_interval
@@ -61,7 +61,7 @@ class VllmScheduler(Running):
             steps = min(steps, decoding.next_crossing() - step)
         free = self.pool.free
         if free < decoding.count * (steps // self.block_size + 1):
-            steps = min(steps, 1 + decoding.steps_within(step + 1, free))
+            steps = min(steps, 1 + decoding.steps_within(step + 1, free, steps))
         return steps if steps > 1 else 1
 
     def _holds_back(self, step: int, stopped: bool) -> bool:
@@ -79,7 +79,7 @@ class VllmScheduler(Running):
         if needed:
             pool.free -= needed
         if self.partial is not None:
-            budget = self.settings.max_num_batched_tokens - decoding.count * self.rows_each
+            budget = self.settings.max_num_batched_tokens - decoding.count
             new = self._blocks(self.computed + self._next_tokens(self.partial, budget)) - self._blocks(self.computed)
             if new > pool.free:
                 self._stop(self._newest(), step)
@@ -99,6 +99,7 @@ class VllmScheduler(Running):
 
     def _stop(self, request: int, step: int) -> None:
         """All its blocks go back and it waits at the head, to be computed anew with what it has generated."""
+        self._runs_out()
         self.counts.preemptions += 1
         self.running -= 1
         if self._in_flight(request):  # its last token will count
@@ -131,6 +132,13 @@ class VllmScheduler(Running):
 
     # Waiting requests
 
+    def _fits(self, request: int, blocks: int) -> bool:
+        return blocks <= self.pool.free - (self.settings.watermark_blocks if self.running else 0)
+
+    def _start(self, request: int) -> None:
+        self.running += 1
+        self.stack.append(request)
+
     def _admit(self, budget: int) -> None:
         """From the head of the queue, none skipped, while it fits."""
         settings, pool, waiting, caching = self.settings, self.pool, self.waiting, self.settings.prefix_caching
@@ -145,11 +153,14 @@ class VllmScheduler(Running):
             have = hits * size
             tokens = known - have
             if tokens > budget:
+                if settings.whole_prompts and budget < settings.max_num_batched_tokens:
+                    return  # another step has more room
                 tokens = budget
             blocks = -(-(have + tokens) // size) + extra - hits
             asked = -(-known // size) + extra - hits if settings.whole_prompt_fits else blocks
-            if asked + idle > pool.free - (settings.watermark_blocks if self.running else 0):
+            if not self._fits(request, asked + idle):
                 self.blocked = True
+                self._runs_out()
                 return
             waiting.popleft()
             if caching:
@@ -157,7 +168,6 @@ class VllmScheduler(Running):
                 self.admitted[request] = self.serial
                 self.serial += 1
             pool.free -= blocks
-            self.running += 1
-            self.stack.append(request)
+            self._start(request)
             self._chunk(request, have, tokens, known)
             budget -= tokens

@@ -1,6 +1,7 @@
 """A log of requests in base units: arrival_s, input_tokens, output_tokens, and what else it knows of each.
 
-`first_token_s` and `last_token_s` are what was measured; `hash_ids` name full blocks of 16 tokens and all before them.
+`first_token_s` and `last_token_s` are what was measured; `hash_ids` name full blocks of 16 tokens and all before
+them; the smaller `priority`, the sooner a request is served where that is heeded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ def rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
             tuple(ids) if ids else None,
             _time(record.get("first_token_s")),
             _time(record.get("last_token_s")),
+            int(record.get("priority") or 0),
         )
 
 

@@ -17,6 +17,7 @@ class Row(NamedTuple):
     chain: Chain | None = None
     first_s: float | None = None  # measured: first token
     last_s: float | None = None  # and last one
+    priority: int = 0
 
 
 class Measured(NamedTuple):
@@ -50,6 +51,7 @@ def trace_of(rows: Iterable[Row], form: str, id_tokens: int = 0, time_scale: flo
         output=[row.output for row in found],
         chains=chains,
         id_tokens=id_tokens,
+        priority=[row.priority for row in found] if any(row.priority for row in found) else None,
     )
     return Trace(requests, unordered, form, _measured(found))
 
