@@ -33,8 +33,8 @@ def command(model: ModelArgument, flags: Flags) -> None:
         return
     from kvcalc.render.pictures.library import Library
 
-    library = Library()  # a process of its own works on it meanwhile
-    from kvcalc.answers.report.answer import report
-    from kvcalc.render.pictures.report.page import page
+    with Library() as library:  # a process of its own, that works on it meanwhile
+        from kvcalc.answers.report.answer import report
+        from kvcalc.render.pictures.report.page import page
 
-    output.write(page(output.announced(report(model, flags, own)), library))
+        output.write(page(output.announced(report(model, flags, own)), library))

@@ -47,6 +47,12 @@ def test_of_one_model_what_each_trick_saves(cli: Cli, tmp_path: Path) -> None:
 class NoLibrary:
     """In place of the JavaScript, which takes seconds and is tested in a browser."""
 
+    def __enter__(self) -> "NoLibrary":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     def made(self, specs: list[dict[str, Any]]) -> Made:
         return Made("window.vega = {}", specs)
 

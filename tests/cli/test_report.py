@@ -193,3 +193,31 @@ def test_what_a_deployment_has_no_answer_to_is_left_out_with_its_reason(model: s
 def test_caches_of_a_plain_model_have_their_names() -> None:
     names = [name for name, _ in caches(ask("llama-3-8b", {"gpu": "h100-sxm"}))]
     assert names == ["as it is", "fp8 cache", "a KV head per query head, MHA"]
+
+
+def test_a_figure_is_drawn_without_a_browser_too() -> None:
+    """The spec of the page, its rows in it, gives an SVG: names of axes, legends, and the state that it starts in."""
+    from kvcalc.render.pictures.chart import config
+    from kvcalc.render.pictures.draw import svg
+    from kvcalc.render.pictures.palette import colours
+    from kvcalc.render.pictures.report import explorer, pool, prompts, rounds, sampling, schedules
+
+    result, colour = found(), colours()
+    assert result.explorer is not None
+    assert result.schedules is not None
+    assert result.pool is not None
+    assert result.rounds is not None
+    assert result.prompts is not None
+    figures = [
+        (explorer.figure(result.explorer, "", colour), ["weights", "ridge 295", "64", "GiB of one GPU"]),
+        (schedules.figure(result.schedules, (), colour), ["slot, static", "slot, continuous", "idle"]),
+        (pool.figure(result.pool, (), colour), ["held, but empty"]),
+        (sampling.figure(result.sampling, colour), ["resampled", "target p"]),
+        (rounds.figure(result.rounds, "", colour), ["no gain", "0.41"]),  # 0.8 to the fourth
+        (prompts.figure(result.prompts, "", colour), ["50.0 ms", "with the prompt"]),
+    ]
+    for figure, words in figures:
+        text = "".join(svg({**one, "width": 500, "config": config(colour)}).decode() for one in figure.specs)
+        assert "NaN" not in text
+        for word in words:
+            assert f">{word}</text>" in text, word

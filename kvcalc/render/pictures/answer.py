@@ -32,11 +32,12 @@ def drawn(title: str, blocks: Sequence[Plot | Bars], kind: str) -> bytes:
 
 
 def _page(title: str, blocks: Sequence[Plot | Bars]) -> bytes:
-    library, colour = Library(), variables()
+    colour = variables()
     figures = [
         (f"figure-{i}", of_plot(block, colour) if isinstance(block, Plot) else of_bars(block, colour))
         for i, block in enumerate(blocks, 1)
     ]
     body = "".join(figure_html(name, figure, "h2") for name, figure in figures)
     head = f"<header><h1>{escape(title)}</h1></header>"
-    return document(title, f"{head}<main>{body}</main>", figures, library)
+    with Library() as library:
+        return document(title, f"{head}<main>{body}</main>", figures, library)

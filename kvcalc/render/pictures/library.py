@@ -26,13 +26,21 @@ class Made(NamedTuple):
 
 
 class Library:
-    """The process: started early, asked for the page's specs once they are there."""
+    """The process: started early, asked for the page's specs once they are there, ended with the `with`."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kvcalc.render.pictures.library"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
         )  # fmt: skip
+
+    def __enter__(self) -> "Library":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left running where there is no page to make."""
+        self._process.kill()
+        self._process.communicate()
 
     def made(self, specs: Sequence[dict[str, Any]]) -> Made:
         """Wait for it.

@@ -74,6 +74,12 @@ def figures_of(page: str) -> dict[str, Any]:
 class NoLibrary:
     """In place of the JavaScript, which takes seconds and is tested in a browser."""
 
+    def __enter__(self) -> "NoLibrary":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     def made(self, specs: list[dict[str, Any]]) -> Made:
         return Made("window.vega = {}", specs)
 

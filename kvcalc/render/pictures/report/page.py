@@ -35,7 +35,7 @@ def page(report: ReportReport, library: Library) -> bytes:
         f'<header><h1>{escape(sized.title)}</h1><p class="lead"><b class="{mood}">{escape(sized.verdict)}</b></p>',
         f'<nav aria-label="Sections">{links}</nav></header><main>',
         tiles(result.size),
-        '<h2 id="answer">What it holds, how fast it is, what it costs</h2><div class="pair">',
+        '<h2 id="answer">What it holds, how fast it is, what it costs</h2><div class="blocks">',
         *(block_html(block) for block in (*sized.blocks, *sized.more)),
         f"</div>{terminal([result.commands['size']])}",
         '<h2 id="plan">The cheapest deployments for a workload</h2>',
@@ -45,7 +45,7 @@ def page(report: ReportReport, library: Library) -> bytes:
         *(f"<h3>{escape(_TITLES[part])}</h3><p>Not shown: {escape(why)}.</p>" for part, why in missing.items()
           if part in _TITLES),
         '<h2 id="formulas">Formulas with their values</h2>',
-        '<div class="pair formulas">',
+        '<div class="formulas">',
         *_formulas(report),
         "</div>",
         '<h2 id="assumed">What is assumed, and where the figures are from</h2>',
@@ -93,11 +93,13 @@ def _plan(report: ReportReport, why_not: str | None) -> Iterator[str]:
 
 
 def _formulas(report: ReportReport) -> Iterator[str]:
+    """Name and value of each, its working folded away."""
     for one in report.figures:
         formula, values, value, source = map(escape, working(one))
+        said = f"<span>{escape(one.name)}</span><b>{value.removeprefix('= ')}</b>"
         yield (
-            f'<div class="formula"><h3>{escape(one.name)}</h3><p><code>{formula}</code></p><p><code>{values}</code></p>'
-            f'<p><code><b>{value}</b></code></p><p class="lead">{source}</p></div>'
+            f"<details><summary>{said}</summary><p><code>{formula}</code></p>"
+            f'<p><code>{values}</code></p><p class="lead">{source}</p></details>'
         )
 
 

@@ -22,7 +22,7 @@ def _cells(result: SizeResult) -> Iterator[tuple[str, str, str]]:
         weights = f"beside {format_gib(result.weight_bytes_per_gpu)} of weights a GPU"
         yield "cache", format_gib(result.kv_pool_bytes_per_gpu), weights
     if result.kv_cache_size_tokens is not None:
-        yield "tokens in the cache", format_count(result.kv_cache_size_tokens), "of one replica"
+        yield "cached tokens", format_count(result.kv_cache_size_tokens), "of one replica"
     if result.max_batch is not None:
         yield "sequences", format_count(result.max_batch), f"of {format_count(result.context)} tokens fit"
     if found is None:
