@@ -15,6 +15,7 @@ from kvcalc.units import GIB, format_bytes, format_count, format_things, format_
 WORTH_SAYING = 1.05  # a change that gives less is noise
 MOST = 6
 USUAL_SHARE = 0.95  # of the card's memory; above it, little is left for what no profile run sees
+FOUR_BITS = "--quantization awq"  # no engine makes them while it loads
 PLAIN_CACHES = ("bf16", "fp16", "fp32", "f16")
 USUAL_SEQUENCES = 256  # what vLLM admits on smaller cards; more only costs memory for logits
 
@@ -56,6 +57,7 @@ def advice(speed: Performance, measured_pool: int | None = None) -> tuple[Advice
     twice = 2 * deployed.deployment.tensor_parallel_size
     found = _shorter(deployed, now)
     if now.fits:
+        tried = [one for one in tried if one[0].flag != FOUR_BITS]  # worth another checkpoint only where nothing fits
         found += _to_hold_more([one for one in tried if _gpus(one[0]) <= twice], now, point)
     else:
         found += _to_fit(tried, now, point) + _to_reach_further(tried, now)
@@ -141,6 +143,8 @@ def _other_weights(deployed: Deployed) -> list[Change]:
     found: list[Change] = []
     if deployed.model.quantization is None and deployment.quantization is None:
         found.append(Change("--quantization fp8", {"quantization": "fp8"}))
+        if deployed.weight_bytes > deployed.budget.requested / 2:  # elsewhere 8 bits are enough
+            found.append(Change(FOUR_BITS, {"quantization": "awq"}))
     wider = deployment.tensor_parallel_size
     while (wider := 2 * wider) * deployment.pipeline_parallel_size <= deployed.gpus_per_node:
         found.append(Change(f"--tensor-parallel-size {wider}", {"tensor_parallel_size": wider}))
@@ -168,12 +172,10 @@ def _up_to(length: int) -> str:
 
 def _to_reach_further(tried: list[tuple[Change, Outcome]], now: Outcome) -> list[Advice]:
     """Changes that do not make it fit, but a longer sequence than now."""
-    if not now.longest:
-        return []
     further = [
-        (outcome.longest, change.flag, _added(outcome, now))
+        (outcome.longest, change.flag, _added(outcome, now) + _needs(change))
         for change, outcome in tried
-        if not outcome.fits and (outcome.longest or 0) >= WORTH_SAYING * now.longest
+        if not outcome.fits and (outcome.longest or 0) >= WORTH_SAYING * (now.longest or 0)
     ]
     return [
         Advice(change=flag, effect=_up_to(longest) + added, goal="fit")
@@ -194,7 +196,8 @@ def _to_fit(tried: list[tuple[Change, Outcome]], now: Outcome, point: OperatingP
         Advice(
             change=change.flag,
             effect=f"then it fits: {_count(outcome.tokens)} tokens, {_sequences(outcome.batch, point.context)}"
-            + _added(outcome, now),
+            + _added(outcome, now)
+            + _needs(change),
             goal="fit",
         )
         for change, outcome in fitting
@@ -225,6 +228,10 @@ def _more(ratio: float, outcome: Outcome, now: Outcome, point: OperatingPoint) -
     said += f"; {format_bytes(freed)} more cache per GPU" if freed > 0.05 * GIB else ""
     said += f"; {_cheaper(outcome.usd, now.usd)}" if _saves(outcome, now) else ""
     return said + _added(outcome, now)
+
+
+def _needs(change: Change) -> str:
+    return "; needs a checkpoint that is stored so" if change.flag == FOUR_BITS else ""
 
 
 def _added(outcome: Outcome, now: Outcome) -> str:

@@ -60,3 +60,16 @@ def test_a_price_gives_advice_on_cost() -> None:
 def test_every_engine_has_a_smaller_cache(engine: str, change: str, times: str) -> None:
     goal, effect = advised("llama-3-8b", gpu="h100-sxm", engine=engine)[change]
     assert (goal, effect.startswith(f"{times}× the tokens")) == ("batch", True)
+
+
+def test_four_bits_are_advised_where_nothing_fits_and_what_they_need_is_said() -> None:
+    effect = advised("qwen3-32b", gpu="h100-sxm")["--quantization awq"][1]
+    assert effect.startswith("then it fits")
+    assert effect.endswith("needs a checkpoint that is stored so")
+    assert "--quantization awq" not in advised("llama-3-8b", gpu="h100-sxm")
+
+
+def test_what_a_change_adds_is_said() -> None:
+    """Llama 3 70B on one GPU of USD 2 an hour: a second one is USD 2 more."""
+    effect = advised("llama-3-70b", gpu="h100-sxm", price_usd_per_hour="2")["--tensor-parallel-size 2"][1]
+    assert effect.endswith("1 GPU more, $2.00 an hour more")

@@ -1,0 +1,58 @@
+"""Commands that the documentation shows run, and its budgets keep their own limits. (Shown outputs, cog checks.)"""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from kvcalc.cli.app import run
+from tests.cli.conftest import Cli, cli  # noqa: F401
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = re.compile(r"<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->", re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Files and ids of the reader's, other programs, a GPU, and ways of writing that stand for others.
+ELSEWHERE = re.compile(r"[|<>$*]|\.\.\.|/|\.log|\.toml|\.gguf|\.json|\.csv|\.npy|-o |MODEL|FILE|COMMAND|GPU|calibrate|"
+                       r"kvcalc run|kvcalc check|--ray|--trace|--help|--install|--version|diagnose")  # fmt: skip
+CONTINUED = re.compile(r"\\\n\s*")
+
+
+def shown() -> list[str]:
+    """Every line of a block that is a command which can run here."""
+    found: dict[str, None] = {}
+    for page in PAGES:
+        for kind, text in BLOCK.findall(GENERATED.sub("", page.read_text(encoding="utf-8"))):
+            if kind in ("toml", "python", "json", "yaml", "text"):
+                continue
+            for line in CONTINUED.sub(" ", text).splitlines():
+                command = line.removeprefix("$ ").partition("  #")[0].strip()
+                if command.startswith("kvcalc ") and not ELSEWHERE.search(command):
+                    found[command] = None
+    return list(found)
+
+
+@pytest.mark.parametrize("command", shown())
+def test_shown_commands_run(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(re.sub(r" {3,}.*", "", command))
+    assert run(words[1:]) in (0, 1)
+
+
+def budgets() -> list[tuple[str, str]]:
+    """Every whole budget that a page shows."""
+    found = []
+    for page in PAGES:
+        for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+            if kind == "toml" and "kvcalc.budget/1" in text:
+                found.append((str(page.relative_to(ROOT)), text))
+    return found
+
+
+@pytest.mark.parametrize("page, text", budgets(), ids=[page for page, _ in budgets()])
+def test_shown_budgets_keep_their_limits(cli: Cli, tmp_path: Path, page: str, text: str) -> None:  # noqa: F811
+    path = tmp_path / "budget.toml"
+    path.write_text(text)
+    ran = cli(f"check {path} --json")
+    assert ran.code == 0, ran.out + ran.err
