@@ -12,16 +12,19 @@ from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import LayerGroup, Tensor
 from kvcalc.specs.versions import parse_version, release
 from kvcalc.timing.engine_profiles import Profile, choose
-from kvcalc.timing.estimate import KernelSums, busy_prompt_time, engine_time, prompt_time, step_time
+from kvcalc.timing.estimate import Estimate, KernelSums, busy_prompt_time, engine_time, prompt_time, step_time
 from kvcalc.timing.lesson import attention_flops, lesson_terms
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.passes import Pass
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import (
     Requests,
+    Steady,
+    beyond_capacity,
     busy_prompt,
     chunks,
     first_token,
+    hastened,
     prefills_seen,
     static_batch_time,
     steady_state,
@@ -173,3 +176,21 @@ def test_the_lessons_read_no_layers_that_only_draft(machine: Callable[..., Machi
         assert found.weight_bytes == 16_060_522_496 / tp
         assert found.cache_bytes == 4 * 1000 * 131_072 / tp
         assert found.flops == (4 * 2 * 8_030_261_248 + 4 * 32 * 4 * 32 * 128 * 1000) / tp
+
+
+def test_drafts_hasten_a_step_and_widen_its_range() -> None:
+    """30 ms (27 to 36) at a gain of 2 (1.6 to 2.5): logarithms of independent factors add as squares."""
+    found = hastened(Estimate(0.030, 0.027, 0.036), Estimate(2.0, 1.6, 2.5))
+    assert found.value == pytest.approx(0.015)
+    assert found.low == pytest.approx(0.0117198, rel=1e-4)  # ln 0.9, ln 0.8
+    assert found.high == pytest.approx(0.0200094, rel=1e-4)  # ln 1.2, ln 1.25
+
+
+def test_who_waits_for_a_place_waits_for_whole_answers() -> None:
+    """20 clients and 8 places: 1.5 rounds of a first token after 1 s and 100 tokens more at 20 ms."""
+    one = Estimate(0.020, 0.020, 0.020)
+    held = Steady(ttft=Estimate(1.0, 1.0, 1.0), tpot=one, prompt_s=0.1, ttft_alone=Estimate(0.1, 0.1, 0.1))
+    asked = Requests(input_len=10, output_len=101)
+    found = beyond_capacity(held, asked, 20, 8)
+    assert found.ttft.value == pytest.approx(1.0 + 1.5 * (1.0 + 100 * 0.020))
+    assert beyond_capacity(held, asked, 8, 8) is held
