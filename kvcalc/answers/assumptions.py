@@ -35,7 +35,10 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     if left is not None:
         found.append(Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"))
     if deployment.cpu_offload_bytes and deployed.engine.TIMED:
-        why = "weights in the host's memory cross its link in every pass, and no computing hides it"
+        why = (
+            "weights in the host's memory are read over its link in every pass (UVA, vLLM's way for --cpu-offload-gb), "
+            "and no computing hides it; --offload-group-size, which prefetches, is not modelled"
+        )
         found.append(Assumption(name="cpu offload", value=deployed.replica.offload_bytes, why=why))
     if deployment.enforce_eager and deployed.engine.TIMED:
         each = deployed.replica.machine.profile.eager_layer_s

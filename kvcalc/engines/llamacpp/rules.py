@@ -38,7 +38,15 @@ class LlamaCpp(Rules):
             )
 
     def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
-        """A slot's cells are the longest sequence, and the slots are the sequences."""
+        """A slot's cells are the longest sequence, and the slots are the sequences.
+
+        Raises KvcalcError for vLLM's way to leave weights with the host.
+        """
+        if deployment.cpu_offload_bytes:
+            raise KvcalcError(
+                "--cpu-offload-gb is vLLM's: llama.cpp leaves whole layers to the CPU, which computes them there",
+                hint="-ngl N keeps N layers on the GPU; --n-cpu-moe N leaves the experts of N layers to the CPU",
+            )
         if deployment.ctx_size is None:
             return deployment
         longest = [slot_cells(deployment), deployment.max_model_len, model.max_context]
