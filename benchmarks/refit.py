@@ -2,6 +2,7 @@
 
     python benchmarks/refit.py --cases DIR            # print residuals and left-out errors by fit
     python benchmarks/refit.py --cases DIR --write    # and write the data files
+    python benchmarks/refit.py --cases DIR --check    # make all of them again, say what differs, leave them as they are
 
 Kernels go to gpu_specs/kernels/, engines and ranges to kvcalc/timing/. Set by hand and kept: how far tokens agree on
 experts, the rate of repeated cache reads, shares of kernels that no case measures alone.
@@ -9,6 +10,8 @@ experts, the rate of repeated cache reads, shares of kernels that no case measur
 
 import argparse
 import datetime
+import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from accuracy_time import read
-from times import refit_local
+from times import refit_local, refit_speculation
 from times.fit_engines import FITS, Tables, fitted, left_out
 from times.fit_ranges import fit_ranges
 from times.kernel_cases import seconds
@@ -27,7 +30,9 @@ from times.known import shipped_tables
 from times.known import tables as rows_of_file
 from times.local_cases import PREFIX
 from times.points import Point, point_of, predict
+from times.refit_check import TOLERANCE, differences, kept
 from times.refit_kernels import fit_all, generic, rounded, sources, write
+from times.refit_speculation import SPECULATION
 from times.setting import Case, forget_machines
 
 from kvcalc.catalog.files.toml import data_dir
@@ -117,30 +122,60 @@ def _line(name: str, points: int, cells: int | None, constants: int, error: Any,
     print(f"{name:<28}{points:>7}{cells or '':>5}{constants:>5}{inside:>8.1f} %{outside:>8.1f} %")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=Path, required=True, help="folder of case files")
-    parser.add_argument("--write", action="store_true", help="write the data files")
-    parser.add_argument("--engines-only", action="store_true", help="take the kernels as they are")
-    arguments = parser.parse_args()
-    cases = read(arguments.cases)
+def make(folder: Path, save: bool, engines_only: bool = False) -> None:
+    """Everything again, in the order in which it rests on each other."""
+    cases = read(folder)
     print(f"{'':<28}{'points':>7}{'cell':>5}{'cons':>5}{'fitted':>10}{'left out':>10}")
-    if not arguments.engines_only:
-        fit_kernels(cases, arguments.write)
+    if not engines_only:
+        fit_kernels(cases, save)
     points = points_of(cases, shipped_tables())
     tables = fit_engines(points, shipped_tables())
     ranges, own = fit_ranges(points, tables, cases)
-    if arguments.write:
+    if save:
         mine = {table["name"] for table in rows_of_file(OWN_ENGINES, "profile")}
         write(ENGINES, ENGINES_HEADER, {"profile": [table for table in tables if table["name"] not in mine]})
         write(OWN_ENGINES, OWN_HEADER, {"profile": [table for table in tables if table["name"] in mine]})
         write(RANGES, RANGES_HEADER, {"range": ranges})
         write(OWN_RANGES, OWN_HEADER, {"range": own})
-    local = arguments.cases.resolve().parent / "reports" / "llama_bench.json"
-    if local.is_file():
+    reports = folder.resolve().parent / "reports"
+    refit_speculation.refit(folder, reports / "speed.json", save)
+    if (reports / "llama_bench.json").is_file():
         print("\nllama.cpp: points, devices, error, left out by device")
-        refit_local.refit(local, arguments.write)
+        refit_local.refit(reports / "llama_bench.json", save)
+
+
+def data_files() -> list[Path]:
+    """What is written."""
+    specs = data_dir("gpu_specs")
+    kernels = [path for path in sorted((specs / "kernels").glob("*.toml")) if path.stem != "classes"]
+    return [*kernels, ENGINES, OWN_ENGINES, RANGES, OWN_RANGES, SPECULATION, specs / "llamacpp" / "kernels.toml"]
+
+
+def check(folder: Path) -> int:
+    """1 where what is made again is not what is shipped."""
+    found = 0
+    with kept(data_files()) as shipped:
+        make(folder, save=True)
+        for path, before in shipped.items():
+            for line in differences(before, tomllib.loads(path.read_text(encoding="utf-8")), path.stem):
+                print(f"differs: {line}")
+                found += 1
+    print(f"\n{len(shipped)} data files made again: {found or 'no'} differences above {TOLERANCE:.0%}")
+    return int(found > 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=Path, required=True, help="folder of case files")
+    parser.add_argument("--write", action="store_true", help="write the data files")
+    parser.add_argument("--check", action="store_true", help="exit 1 where the data files would be others")
+    parser.add_argument("--engines-only", action="store_true", help="take the kernels as they are")
+    arguments = parser.parse_args()
+    if arguments.check:
+        return check(arguments.cases)
+    make(arguments.cases, arguments.write, arguments.engines_only)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,7 +9,7 @@ from times.local_points import LocalPoint, point_of, row_of_case
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.passes import Pass
-from kvcalc.timing.ranges import kinds
+from kvcalc.timing.ranges import range_around
 from kvcalc.timing.serving import Requests, alone_time
 
 PREFIX = "llamacpp_"
@@ -44,7 +44,7 @@ def answer_case(case: dict[str, Any]) -> LocalAnswer:
     except (KvcalcError, KeyError) as error:
         return LocalAnswer(reason=str(error) or type(error).__name__)
     tokens = point.row["tokens_per_s"] * point.measured_s
-    kind = kinds(point.replica.machine, point.replica.routed, "decode" if point.decodes else "prompt")[0]
+    kind = range_around(point.replica.machine, point.replica.routed, "decode" if point.decodes else "prompt").kind
     return LocalAnswer(point, kind, tokens / seconds.value, tokens / seconds.high, tokens / seconds.low)
 
 

@@ -119,7 +119,7 @@ class Pass:
         value = self.kernels_s + self.engine_s
         machine = self.replica.machine
         timed: Timed = "prompt" if _none(self.step.decode) else "decode"
-        around = range_around(machine, self.replica.routed, timed, self.replica.unusual)
+        around = range_around(machine, self.replica.routed, timed, self.replica.knowledge)
         # Nothing beats the data sheet: the range ends there. The value itself is never moved.
         low = least(value, greatest(around.low * value, self.bound_s))
         return Estimate(value, low, around.high * value)

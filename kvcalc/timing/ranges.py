@@ -7,7 +7,7 @@ known:
 
     measured    its kernels were
     unmeasured  other GPUs' constants with its own peaks; the range is from measured GPUs, timed as if they were not
-    judged      no GPU of its maker was measured: set by hand, wide
+    judged      no GPU of its maker was measured, or a constant rests on one report: set by hand, wide
 """
 
 import tomllib
@@ -21,6 +21,8 @@ from kvcalc.timing.machine import Machine
 FILE = Path(__file__).with_name("ranges.toml")
 MEASURED_MAKER = "NVIDIA"  # whose GPUs have files of measured kernels
 Timed = Literal["decode", "prompt", "first-token"]
+Knowledge = Literal["measured", "unmeasured", "judged"]
+BY_DOUBT: tuple[Knowledge, ...] = ("measured", "unmeasured", "judged")
 
 
 class Spread(NamedTuple):
@@ -54,16 +56,16 @@ def spread(kind: str) -> Spread:
     return found
 
 
-def range_around(machine: Machine, routed: bool, timed: Timed, unusual: bool = False) -> Spread:
+def range_around(machine: Machine, routed: bool, timed: Timed, at_best: Knowledge = "measured") -> Spread:
     """The range of what is timed on a machine, for a dense model or one whose router chooses experts.
 
-    `unusual`: the model has layers whose kernels were measured on no GPU, recurrent ones and those of sparse attention.
+    `at_best`: how well what runs there is known; see `Replica.knowledge`.
     """
     known = spreads()
-    return spread(next((kind for kind in kinds(machine, routed, timed, unusual) if kind in known), timed))
+    return spread(next((kind for kind in kinds(machine, routed, timed, at_best) if kind in known), timed))
 
 
-def kinds(machine: Machine, routed: bool, timed: Timed, unusual: bool = False) -> tuple[str, ...]:
+def kinds(machine: Machine, routed: bool, timed: Timed, at_best: Knowledge = "measured") -> tuple[str, ...]:
     """Names of the range, the most special first; the last one always exists."""
     profile = machine.profile
     if machine.ggml is not None:
@@ -71,15 +73,13 @@ def kinds(machine: Machine, routed: bool, timed: Timed, unusual: bool = False) -
         what = "decode" if timed == "decode" else "prompts"
         return (f"llamacpp-{where}-{'moe' if routed else 'dense'}-{what}", f"llamacpp-{where}-{what}")
     plain = f"{'moe' if routed else 'dense'}-{timed}"
-    known = knowledge(machine)
-    if unusual and known == "measured":
-        known = "unmeasured"
+    known = max(knowledge(machine), at_best, key=BY_DOUBT.index)
     if known == "measured":
         return (f"{profile.name}-{plain}", f"{profile.engine}-{plain}", plain)
     return (f"{profile.engine}-{plain}-{known}", f"{plain}-{known}")
 
 
-def knowledge(machine: Machine) -> Literal["measured", "unmeasured", "judged"]:
+def knowledge(machine: Machine) -> Knowledge:
     """How well the kernels of the GPU are known."""
     if machine.kernels.like is None:
         return "measured"

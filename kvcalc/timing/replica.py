@@ -14,6 +14,7 @@ from kvcalc.specs.model import ModelSpec, MoeMlp, Recurrent
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.operators.ggml import pipelined
 from kvcalc.timing.peaks import arithmetic
+from kvcalc.timing.ranges import Knowledge
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,17 @@ class Replica:
     def layer_launch_s(self) -> float:
         """Seconds of a pass that go into launches no graph hides."""
         return 0.0 if self.ideal else self.machine.profile.layer_s * self.model.layers
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """How well its steps are known at best: what rests on one report has the range of a judgement.
+
+        Launches without graphs, weights that stay in the host's memory, all-reduces from node to node.
+        """
+        node = self.machine.gpus_per_node or self.machine.gpu.gpus_per_node
+        if self.eager or self.offload_bytes or self.layout.tensor_parallel_size > node:
+            return "judged"
+        return "unmeasured" if self.unusual else "measured"
 
     @cached_property
     def unusual(self) -> bool:

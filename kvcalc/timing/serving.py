@@ -85,7 +85,7 @@ def steady_state(replica: Replica, asked: Requests, concurrency: Quantity, gain:
     ttft_s = ttft_s + polling(replica.recv_interval, asked, concurrency, (prompt_alone_s, decode.time_s))
     # All clients' prompts pass within one request's life.
     ttft_s = greatest(ttft_s, concurrency * prompt_s - (asked.output_len - 1) * tpot_s)
-    around = range_around(replica.machine, replica.routed, "first-token", replica.unusual)
+    around = range_around(replica.machine, replica.routed, "first-token", replica.knowledge)
     step = decode.estimate
     assert step is not None
     return Steady(

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.question import ask
 from kvcalc.catalog.cards import card_names
 from kvcalc.catalog.files.toml import data_dir
 from kvcalc.catalog.gpus import all_gpus, load_gpu
@@ -140,3 +142,14 @@ def test_every_range_and_profile_is_reached_by_some_deployment() -> None:
         reached |= {range_around(machine, routed, timed).kind for routed, timed in product((False, True), TIMED)}
     assert {one.name for one in profile_file.profiles()} - chosen == {"serving"}  # what the others are like
     assert set(spreads()) == reached
+
+
+@pytest.mark.parametrize(
+    "flags", [{"enforce_eager": True}, {"cpu_offload_bytes": "4"}, {"tensor_parallel_size": "16"}], ids=str
+)
+def test_what_rests_on_one_report_has_the_range_of_a_judgement(flags: dict[str, object]) -> None:
+    plain = Deployed(ask("llama-3-70b", {"gpu": "h100-sxm", "tensor_parallel_size": "8"})).replica
+    found = Deployed(ask("llama-3-70b", {"gpu": "h100-sxm", "tensor_parallel_size": "8"} | flags)).replica
+    assert plain.knowledge == "measured"
+    assert found.knowledge == "judged"
+    assert range_around(found.machine, False, "decode", found.knowledge).kind == "dense-decode-judged"
