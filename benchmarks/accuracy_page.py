@@ -130,7 +130,7 @@ def cells_of_local(path: Path) -> Callable[[Found], str | None]:
 
     def cell(point: Found) -> str:
         row = rows[point["id"]]
-        return f"{row['gpu']}, {row['model']} {row['quant']}, {row['backend']} {row['test']}"
+        return f"{row.get('gpu')}, {row.get('model')} {row['quant']}, {row['backend']} {row['test']}"
 
     return cell
 

@@ -96,8 +96,8 @@ def points_of(cases: Mapping[str, Sequence[Case]], tables: Tables) -> list[Point
     return found
 
 
-def fit_engines(points: Sequence[Point], tables: Tables) -> Tables:
-    """Every fit in turn; prints what it was fitted to and how well."""
+def fit_engines(points: Sequence[Point], tables: Tables, leave_out: bool = True) -> Tables:
+    """Every fit in turn; prints what it was fitted to and how well, and on request how well without each cell."""
     for fit in FITS:
         mine = [point for point in points if fit.chosen(point)]
         if len(mine) <= len(fit.constants):
@@ -106,7 +106,8 @@ def fit_engines(points: Sequence[Point], tables: Tables) -> Tables:
         want = np.array([point.measured for point in mine])
         error = predict(mine, resolved(tables)) / want - 1
         cells = len({point.cell for point in mine})
-        _line(fit.name, len(mine), cells, len(fit.constants), error, left_out(fit, mine, tables) / want - 1)
+        without = left_out(fit, mine, tables) / want - 1 if leave_out else np.full(len(want), np.nan)
+        _line(fit.name, len(mine), cells, len(fit.constants), error, without)
         by_name = {table["name"]: table for table in tables}
         values = {f"{one.profile}.{one.field}": by_name[one.profile][one.field] for one in fit.constants}
         print("    " + ", ".join(f"{name} {value:.3g}" for name, value in values.items()))
@@ -122,20 +123,21 @@ def _line(name: str, points: int, cells: int | None, constants: int, error: Any,
     print(f"{name:<28}{points:>7}{cells or '':>5}{constants:>5}{inside:>8.1f} %{outside:>8.1f} %")
 
 
-def make(folder: Path, save: bool, engines_only: bool = False) -> None:
-    """Everything again, in the order in which it rests on each other."""
+def make(folder: Path, save: bool, kernels: bool = True, ranges: bool = True) -> None:
+    """Everything again, in the order in which it rests on each other. Ranges take longest: each cell is left out."""
     cases = read(folder)
     print(f"{'':<28}{'points':>7}{'cell':>5}{'cons':>5}{'fitted':>10}{'left out':>10}")
-    if not engines_only:
+    if kernels:
         fit_kernels(cases, save)
     points = points_of(cases, shipped_tables())
-    tables = fit_engines(points, shipped_tables())
-    ranges, own = fit_ranges(points, tables, cases)
+    tables = fit_engines(points, shipped_tables(), leave_out=ranges)
+    around, own = fit_ranges(points, tables, cases) if ranges else ([], [])
     if save:
         mine = {table["name"] for table in rows_of_file(OWN_ENGINES, "profile")}
         write(ENGINES, ENGINES_HEADER, {"profile": [table for table in tables if table["name"] not in mine]})
         write(OWN_ENGINES, OWN_HEADER, {"profile": [table for table in tables if table["name"] in mine]})
-        write(RANGES, RANGES_HEADER, {"range": ranges})
+    if save and ranges:
+        write(RANGES, RANGES_HEADER, {"range": around})
         write(OWN_RANGES, OWN_HEADER, {"range": own})
     reports = folder.resolve().parent / "reports"
     refit_speculation.refit(folder, reports / "speed.json", save)
@@ -151,11 +153,11 @@ def data_files() -> list[Path]:
     return [*kernels, ENGINES, OWN_ENGINES, RANGES, OWN_RANGES, SPECULATION, specs / "llamacpp" / "kernels.toml"]
 
 
-def check(folder: Path) -> int:
+def check(folder: Path, ranges: bool) -> int:
     """1 where what is made again is not what is shipped."""
     found = 0
     with kept(data_files()) as shipped:
-        make(folder, save=True)
+        make(folder, save=True, ranges=ranges)
         for path, before in shipped.items():
             for line in differences(before, tomllib.loads(path.read_text(encoding="utf-8")), path.stem):
                 print(f"differs: {line}")
@@ -170,10 +172,11 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the data files")
     parser.add_argument("--check", action="store_true", help="exit 1 where the data files would be others")
     parser.add_argument("--engines-only", action="store_true", help="take the kernels as they are")
+    parser.add_argument("--no-ranges", action="store_true", help="leave the ranges of servers as they are: much faster")
     arguments = parser.parse_args()
     if arguments.check:
-        return check(arguments.cases)
-    make(arguments.cases, arguments.write, arguments.engines_only)
+        return check(arguments.cases, not arguments.no_ranges)
+    make(arguments.cases, arguments.write, not arguments.engines_only, not arguments.no_ranges)
     return 0
 
 

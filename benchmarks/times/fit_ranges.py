@@ -30,7 +30,7 @@ from kvcalc.timing.ranges import FILE
 
 LOW, HIGH = 0.1, 0.9
 WIDEN = 1.15
-FEW_CELLS = 3  # a range of fewer cells is that of a wider kind, or set by hand
+FEW_CELLS = 4  # a range of fewer cells is that of a wider kind, or set by hand
 STRANGER = "nobody"  # a maker of whose GPUs no class says anything
 SERVING = ("tpot", "ttft", "alone")
 Residuals = dict[str, list[tuple[float, Hashable]]]

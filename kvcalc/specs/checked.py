@@ -127,6 +127,8 @@ def fitting(kind: Any, value: Any) -> Any:
         (one,) = (one for one in inside if one is not NoneType)
         return fitting(one, value)
     if origin is tuple:
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            value = (value,)  # what may be repeated was given once
         if not isinstance(value, list | tuple):
             raise ValueError(f"{_shown(value)} is no list")
         return tuple(fitting(inside[0], one) for one in value)

@@ -119,6 +119,11 @@ def _own_tree(name: str | None) -> Tree:
 
 
 def _mtp(target: ModelSpec) -> dict[str, Any]:
+    if not target.mtp and any(one.name == "MTP layers" for one in target.assumptions):
+        raise KvcalcError(
+            f"most GGUF files of {target.name} leave its multi-token-prediction layers out",
+            hint="give the .gguf that has them in place of the model and -q, or name another --draft",
+        )
     if not target.mtp:
         raise KvcalcError(f"{target.name} has no multi-token-prediction layers", hint="name another --draft")
     bare: dict[str, Any] = {"mtp": (), "towers": (), "weight_file_bytes": None}

@@ -68,6 +68,12 @@ def test_an_acceptance_that_nothing_drafts_for_is_listed() -> None:
     assert any("--acceptance" in one.name for one in sized(acceptance=("0.8",)).assumptions)
 
 
+def test_one_rate_need_not_be_a_list() -> None:
+    """Budgets, sweeps and Python give what may be repeated as one value."""
+    step = {"batch": "16", "context": "1250", **DRAFT}
+    assert sized(**step, acceptance=0.8).result.estimate == sized(**step, acceptance=("0.8",)).result.estimate
+
+
 def test_more_drafts_than_positions() -> None:
     with pytest.raises(KvcalcError, match="3 tokens are drafted"):
         sized(**DRAFT, acceptance=("0.8", "0.6"))
