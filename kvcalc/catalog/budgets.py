@@ -11,7 +11,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import field_names, replace
 from kvcalc.specs.budget import SCHEMA, SIMULATED, Budget, Entry, Limits
 from kvcalc.specs.checked import OTHER_NAMES, field_types, fitting, flag_of, read_from_text
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import SETTLED, Deployment
 from kvcalc.specs.load import Workload
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _LIMIT = re.compile(r"\s*\[\s*deployment\s*\.\s*limit\s*\]")
 _KEY = re.compile(r"\s*(limit\s*\.\s*)?\"?([\w-]+)\"?\s*=")
 _OWN_KEYS = ("name", "model", "serve", "gpu", "limit")
 _TARGETS = ("ttft_s", "tpot_s")  # in a budget they are limits
-_WORKED_OUT = ("attention_settled", "raw_latents", "draft_unread")  # fields of a deployment that are no flags
 # A number in the file is no version: 0.10 would be read as 0.1.
 NUMERIC = read_from_text(Deployment) | read_from_text(Workload)
 LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
@@ -32,7 +31,7 @@ LIMIT_KEYS = tuple(name.replace("_", "-") for name in field_names(Limits))
 
 def flag_fields() -> dict[str, str]:
     """Every flag that a file may set, without its dashes, and the field it fills."""
-    said = (name for name in field_names(Deployment) if name not in _WORKED_OUT)
+    said = (name for name in field_names(Deployment) if name not in SETTLED)
     names = {*said, *(name for name in field_names(Workload) if name not in _TARGETS)}
     short = {text: name for text, name in OTHER_NAMES.items() if name in names}
     return {flag_of(name)[2:]: name for name in names} | short | {"strict": "strict"}

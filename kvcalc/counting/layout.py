@@ -137,7 +137,7 @@ def local_tensor(tensor: Tensor, group: LayerGroup | None, layout: Layout) -> tu
             ranks = layout.tensor_parallel_size * layout.data_parallel_size
             spread = tensor.copies + layout.num_redundant_experts * (tensor.copies // mlp.experts)
             return ceil_div(spread, ranks), tensor.shape
-        return tensor.copies, _divided(tensor, layout.tensor_parallel_size, 1)
+        return tensor.copies, _divided(tensor, layout.expert_slices, 1)
     return tensor.copies, _divided(tensor, layout.tensor_parallel_size, group.kv_heads if group else 1)
 
 
@@ -171,6 +171,8 @@ def leaves_node(layout: Layout, gpus_per_node: int) -> str | None:
         return f"tensor parallelism of {tp} leaves the node of {gpus_per_node} GPUs"
     if layout.enable_expert_parallel and tp * layout.data_parallel_size > gpus_per_node:
         return f"expert parallelism over {tp * layout.data_parallel_size} GPUs leaves the node of {gpus_per_node}"
+    if layout.shares_experts and tp * layout.data_parallel_size > gpus_per_node:
+        return f"experts sliced over {tp * layout.data_parallel_size} GPUs leave the node of {gpus_per_node}"
     if tp * pp > gpus_per_node:
         return f"{pp} pipeline stages of {tp} GPUs leave the node of {gpus_per_node}"
     return None

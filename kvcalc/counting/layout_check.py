@@ -111,7 +111,7 @@ def _check_widths(model: ModelSpec, layout: Layout) -> None:
         if isinstance(group.mlp, MoeMlp):
             _must_divide("columns of the shared experts", group.mlp.shared_width, tp)
             if not layout.enable_expert_parallel:
-                _must_divide("columns of an expert", group.mlp.expert_width, tp)
+                _must_divide("columns of an expert", group.mlp.expert_width, layout.expert_slices)
 
 
 def _check_experts(model: ModelSpec, layout: Layout) -> None:

@@ -2,11 +2,10 @@
 
 from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import flag_of
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import SETTLED, Deployment
 from kvcalc.specs.load import Workload
 
-_SETTLED = ("attention_settled", "raw_latents", "draft_unread")  # fields that are no flags
-_FIELDS = {*field_names(Deployment), *field_names(Workload)} - {*_SETTLED}
+_FIELDS = {*field_names(Deployment), *field_names(Workload)} - {*SETTLED}
 # Assumptions by other names than a field's.
 _NAMED = {
     "price": "--price",

@@ -51,6 +51,8 @@ def number(what: str) -> FromText:
     return FromText(parse_number, what)
 
 
+# Fields of a deployment that are no flags: what kvcalc has found out, not what was asked.
+SETTLED = ("attention_settled", "raw_latents", "draft_unread", "experts_over_replicas")
 # Tokens that a step carries at most where neither a flag nor the engine says: what servers take on GPUs of 70 GiB or
 # more. From 2,048 up the choice changes little.
 BATCHED_TOKENS = 8192
@@ -69,7 +71,8 @@ Chance = Annotated[float, Within(ge=0, le=1)]
 class Layout(Frozen):
     """How one replica is spread over GPUs.
 
-    `data_parallel_size` replicas of attention share the experts when expert parallelism is on (DP attention with EP).
+    `data_parallel_size` replicas of attention share the experts when expert parallelism is on (DP attention with EP),
+    or where the engine slices each expert over the ranks of all replicas.
     """
 
     tensor_parallel_size: Annotated[Ranks, count("--tensor-parallel-size")] = 1
@@ -78,10 +81,23 @@ class Layout(Frozen):
     enable_expert_parallel: bool = False
     decode_context_parallel_size: Annotated[Ranks, count("--decode-context-parallel-size")] = 1
     num_redundant_experts: Annotated[int, Within(ge=0, le=4096), count("--num-redundant-experts")] = 0
+    experts_over_replicas: bool = False  # no flag: each expert is sliced over the ranks of all replicas
 
     @property
     def gpus(self) -> int:
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+
+    @property
+    def shares_experts(self) -> bool:
+        """Whether replicas share the experts, each of which then meets the tokens of all of them."""
+        return self.data_parallel_size > 1 and (self.enable_expert_parallel or self.experts_over_replicas)
+
+    @property
+    def expert_slices(self) -> int:
+        """Ranks that each hold a slice of every expert; 1 where experts are dealt whole."""
+        if self.enable_expert_parallel:
+            return 1
+        return self.tensor_parallel_size * (self.data_parallel_size if self.experts_over_replicas else 1)
 
 
 class Deployment(Layout):

@@ -102,7 +102,7 @@ def _with_drafts(
 
 def _policy(deployed: Deployed, asked: SimulateSettings) -> dict[str, Any]:
     """How requests are shared out, and by which rules."""
-    together = deployed.deployment.enable_expert_parallel and deployed.deployment.data_parallel_size > 1
+    together = deployed.deployment.shares_experts
     return {
         "scheduler": asked.scheduler,
         "reservation": asked.reservation,

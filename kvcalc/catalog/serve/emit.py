@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.catalog.serve.table import CommandLine, Flag, command_line
-from kvcalc.catalog.serve.wording import GIB_FIELDS, OWN_DRAFTER, UNFLAGGED, WORDINGS, Settings, given_fields
-from kvcalc.specs.deployment import Deployment
+from kvcalc.catalog.serve.wording import GIB_FIELDS, OWN_DRAFTER, WORDINGS, Settings, given_fields
+from kvcalc.specs.deployment import SETTLED, Deployment
 from kvcalc.units import GIB
 
 # Fields that are no setting of an engine: they say what a GPU costs or where it stands.
 NO_SETTING = frozenset(
-    {"price_usd_per_hour", "price_file", "pricing", "gpus_per_node", "offline", "draft", "acceptance", *UNFLAGGED}
+    {"price_usd_per_hour", "price_file", "pricing", "gpus_per_node", "offline", "draft", "acceptance", *SETTLED}
 )
 
 
@@ -75,7 +75,9 @@ def command_of(
         model=model,
         program=tuple(line.about["prints_program"].split()),
         arguments=tuple(word for name in _order(line) for word in words.get(name, ())),
-        model_words=(model,) if line.about.get("positional") and deployment.engine != "sglang" else _named(line, model),
+        model_words=(model,)
+        if line.about.get("positional") and not line.allows("names_model")
+        else _named(line, model),
         unsaid=(*(name for name in given if name not in said), *(("max_model_len",) if unfitted else ())),
     )
 

@@ -7,7 +7,7 @@ Values are text, as the flag takes it, or True and False for switches.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import SETTLED, Deployment
 
 Settings = Mapping[str, str | bool]
 GIB_FIELDS = ("cpu_offload_bytes", "swap_space_bytes")
@@ -20,7 +20,6 @@ PLAIN = (
 )
 
 
-UNFLAGGED = ("attention_settled", "raw_latents", "draft_unread")  # what kvcalc has found out, not what was asked
 OWN_DRAFTER = "own drafter"  # among the fields given: the model has layers that draft
 
 
@@ -34,7 +33,7 @@ class Said(NamedTuple):
 def given_fields(deployment: Deployment) -> dict[str, Any]:
     """The fields that are not as they are when nothing is said; the engine is the command itself."""
     usual = vars(Deployment())
-    left = ("engine", "engine_version", *UNFLAGGED)
+    left = ("engine", "engine_version", *SETTLED)
     return {name: value for name, value in vars(deployment).items() if name not in left and value != usual.get(name)}
 
 

@@ -21,7 +21,7 @@ def layer_collectives(group: LayerGroup, model: ModelSpec, layout: Layout, step:
     sums = sum(blocks)
     if model.parallel_residual:
         sums = min(sums, 1)
-    shared = isinstance(group.mlp, MoeMlp) and layout.enable_expert_parallel and dp > 1
+    shared = isinstance(group.mlp, MoeMlp) and layout.shares_experts
     if shared:
         sums -= 1
     if tp > 1 and sums > 0:
@@ -35,13 +35,16 @@ def layer_collectives(group: LayerGroup, model: ModelSpec, layout: Layout, step:
             ranks=tp,
         )
     if shared and isinstance(group.mlp, MoeMlp):
-        yield from _all_to_alls(group, group.mlp, model, tp * dp, step.rows / tp)
+        ranks = tp * dp
+        reached = experts_touched(experts=ranks, top_k=1, rows=group.mlp.top_k)
+        if not layout.enable_expert_parallel:
+            reached = ranks  # every rank holds a slice of every expert: all rows are gathered, and sums scattered
+        yield from _all_to_alls(group, model, ranks, step.rows / tp, reached)
 
 
-def _all_to_alls(group: LayerGroup, mlp: MoeMlp, model: ModelSpec, ranks: int, rows: Quantity) -> Iterable[Operator]:
+def _all_to_alls(group: LayerGroup, model: ModelSpec, ranks: int, rows: Quantity, reached: float) -> Iterable[Operator]:
     """A row goes once to each rank that holds some of its experts, in their input type; each sends one sum back."""
     experts = next((tensor.format for tensor in group.tensors if tensor.category == "experts"), BF16)
-    reached = experts_touched(experts=ranks, top_k=1, rows=mlp.top_k)
     back = element_bytes(model.dtype)
     for name, size in (("dispatch", activation_element_bytes(experts, model)), ("combine", back)):
         yield Operator(

@@ -155,8 +155,8 @@ def expert_operators(
     if not tensors:
         return
     ranks = layout.tensor_parallel_size * layout.data_parallel_size if layout.enable_expert_parallel else 1
-    parts = 1 if layout.enable_expert_parallel else layout.tensor_parallel_size
-    rows = step.rows * (layout.data_parallel_size if layout.enable_expert_parallel else 1)
+    parts = layout.expert_slices
+    rows = step.rows * (layout.data_parallel_size if layout.shares_experts else 1)
     size = sum(_expert_elements(t, mlp) * bits_per_weight(t.format, t.shape[-1]) / 8 for t in tensors)
     elements = sum(_expert_elements(tensor, mlp) for tensor in tensors)
     load = ExpertLoad(mlp.experts, mlp.top_k, rows, size / parts, ranks)

@@ -58,11 +58,12 @@ def _finer(block: int, share: int, tensor: Tensor, engine: Divides) -> int:
 
 def _refuse(tensor: Tensor, share: int, block: int, deployment: Deployment, engine: Divides) -> None:
     what = "an expert" if tensor.category == "experts" else tensor.module
-    hint = "use a smaller --tensor-parallel-size"
+    hint, over = "use a smaller --tensor-parallel-size", deployment.tensor_parallel_size
     if tensor.category == "experts":
+        over = deployment.expert_slices
         hint = f"add --enable-expert-parallel, or {hint}{engine.experts_hint}"
     raise KvcalcError(
-        f"{engine.title} cannot divide {what} over {deployment.tensor_parallel_size} GPUs: {share} on each is no "
+        f"{engine.title} cannot divide {what} over {over} GPUs: {share} on each is no "
         f"multiple of the {block} that share a scale in fp8",
         hint=hint,
     )

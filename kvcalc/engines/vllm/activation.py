@@ -90,8 +90,7 @@ def _expert_workspace(shape: ProfileShape, deployment: Deployment, settings: Vll
     """What the experts' kernels keep (W), or else hold while they run (X)."""
     if not shape.moe:
         return 0.0, 0.0
-    tp = 1 if deployment.enable_expert_parallel else deployment.tensor_parallel_size
-    width, hidden = shape.expert_width / tp, shape.hidden
+    width, hidden = shape.expert_width / deployment.expert_slices, shape.hidden
     tokens = _gathered_tokens(deployment, settings)
     rows = tokens * shape.top_k * shape.element_bytes
     gathered = (tokens - settings.batched_tokens) * hidden * shape.element_bytes

@@ -68,6 +68,9 @@ def _notes(deployment: Deployment, settings: VllmSettings) -> list[Assumption]:
                 name="adapters' workspace", value=0, why="slots are counted; what their kernels hold is not known"
             )
         )
+    if deployment.experts_over_replicas:
+        why = "without --enable-expert-parallel each expert is sliced over the ranks of all replicas, as vLLM does"
+        notes.append(Assumption(name="slices of an expert", value=deployment.expert_slices, why=why))
     if deployment.enable_expert_parallel:
         notes.append(
             Assumption(

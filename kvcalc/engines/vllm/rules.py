@@ -3,6 +3,10 @@
 from typing import ClassVar
 
 from kvcalc.engines.contract import Rules
+from kvcalc.specs.base import replace
+from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec, MoeMlp
 from kvcalc.specs.versions import since, version_or
 
 
@@ -32,6 +36,19 @@ class Vllm(Rules):
     def whole_prompt_fits(self, version: str | None) -> bool:
         """`scheduler_reserve_full_isl` came with pull request 37307; 0.19 resolves it to true."""
         return since(version_or(version, "0.24"), "0.19")
+
+    def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+        """Replicas share the experts in any case: dealt whole with expert parallelism, else in slices.
+
+        Source: FusedMoEParallelConfig.make and flatten_tp_across_dp in vllm/model_executor/layers/fused_moe/config.py
+        """
+        moe = any(isinstance(group.mlp, MoeMlp) for group in model.groups)
+        sliced = moe and deployment.data_parallel_size > 1 and not deployment.enable_expert_parallel
+        return replace(deployment, experts_over_replicas=True) if sliced else deployment
+
+    def typed(self, deployment: Deployment) -> Deployment:
+        """Without what is settled."""
+        return replace(deployment, experts_over_replicas=False)
 
 
 RULES = Vllm()
