@@ -10,18 +10,13 @@ from kvcalc.errors import KvcalcError
 
 DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-GIB = BINARY["Gi"]
-MIB = BINARY["Mi"]
-KIB = BINARY["Ki"]
+KIB, MIB, GIB = BINARY["Ki"], BINARY["Mi"], BINARY["Gi"]
 GB = DECIMAL["G"]
-MICROSECOND = 1e-6
-MILLISECOND = 1e-3
+MICROSECOND, MILLISECOND = 1e-6, 1e-3
 
 # As vLLM reads a number of tokens: a small letter is a power of ten, a capital one a power of two.
-_TOKEN_PREFIXES = {
-    "": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
-    "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40,
-}  # fmt: skip
+_TOKEN_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
+                   "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}  # fmt: skip
 _TIMES = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6),
           "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
 _NUMBER = r"([0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*([a-zA-Zµ]*)\Z"
@@ -61,10 +56,9 @@ def parse_tokens(text: str, what: str = "tokens") -> int:
     if prefix.isupper() and number.denominator != 1:
         raise KvcalcError(f"{what}: {_shown(text)} mixes a fraction with a power of two", hint=hint)
     value = number * _TOKEN_PREFIXES[prefix]
-    if value.denominator != 1:
-        raise KvcalcError(f"{what}: {_shown(text)} is not a whole number of tokens", hint=hint)
-    if value > _LARGEST:
-        raise KvcalcError(f"{what}: {_shown(text)} is out of range", hint=hint)
+    if value.denominator != 1 or value > _LARGEST:
+        wrong = "not a whole number of tokens" if value.denominator != 1 else "out of range"
+        raise KvcalcError(f"{what}: {_shown(text)} is {wrong}", hint=hint)
     return int(value)
 
 
@@ -77,15 +71,11 @@ def parse_bytes(text: str, what: str = "size") -> int:
     >>> parse_bytes("50GB"), parse_bytes("50 GiB"), parse_bytes("512B")
     (50000000000, 53687091200, 512)
     """
-    hint = "give a number with its unit: 80GB (decimal) or 80GiB (binary)"
-    number, unit = _split(text, what, hint)
-    prefix = unit[:-1] if unit.endswith("B") else None
-    factors = DECIMAL | BINARY | {"K": None}
-    if prefix is None or factors.get(prefix) is None:
+    number, unit = _split(text, what, hint := "give a number with its unit: 80GB (decimal) or 80GiB (binary)")
+    factor = (DECIMAL | BINARY).get(unit[:-1]) if unit.endswith("B") else None
+    if factor is None:
         missing = "has no unit" if unit == "" else f"has an unknown unit {_shown(unit)}"
         raise KvcalcError(f"{what}: {_shown(text)} {missing}", hint=hint)
-    factor = factors[prefix]
-    assert factor is not None
     value = number * factor
     if value > _LARGEST:
         raise KvcalcError(f"{what}: {_shown(text)} is out of range", hint=hint)
@@ -111,9 +101,7 @@ def parse_gib(text: str, what: str = "size") -> int:
     True
     """
     number, unit = _split(text, what, "give a bare number of GiB, as vLLM takes it: 4")
-    if unit:
-        return parse_bytes(text, what)
-    return int(number * GIB)
+    return parse_bytes(text, what) if unit else int(number * GIB)
 
 
 def parse_seconds(text: str, what: str = "time") -> float:
@@ -125,8 +113,7 @@ def parse_seconds(text: str, what: str = "time") -> float:
     >>> parse_seconds("50ms"), parse_seconds("1s")
     (0.05, 1.0)
     """
-    hint = "give a number with its unit: 50ms, 1s, 2min"
-    number, unit = _split(text, what, hint)
+    number, unit = _split(text, what, hint := "give a number with its unit: 50ms, 1s, 2min")
     if unit not in _TIMES:
         missing = "has no unit" if unit == "" else f"has an unknown unit {_shown(unit)}"
         raise KvcalcError(f"{what}: {_shown(text)} {missing}", hint=hint)
@@ -142,8 +129,7 @@ def parse_count(text: str, what: str = "count") -> int:
     >>> parse_count("1,024")
     1024
     """
-    hint = "write a whole number, such as 8"
-    number, unit = _split(text, what, hint)
+    number, unit = _split(text, what, hint := "write a whole number, such as 8")
     if unit or number.denominator != 1:
         raise KvcalcError(f"{what}: {_shown(text)} is not a whole number", hint=hint)
     return int(number)
@@ -158,18 +144,14 @@ def parse_number(text: str, what: str = "number") -> float:
     >>> parse_number("0.92"), parse_number(".5")
     (0.92, 0.5)
     """
-    hint = "write a plain number, such as 0.9"
-    number, unit = _split(text, what, hint)
+    number, unit = _split(text, what, hint := "write a plain number, such as 0.9")
     if unit:
         raise KvcalcError(f"{what}: {_shown(text)} is not a plain number", hint=hint)
     return float(number)
 
 
 def _scaled(value: float, factors: dict[str, int], digits: int) -> tuple[str, str]:
-    name, factor = "", 1
-    for prefix, size in factors.items():
-        if abs(value) >= size:
-            name, factor = prefix, size
+    name, factor = max(((n, f) for n, f in factors.items() if abs(value) >= f), key=lambda one: one[1], default=("", 1))
     number = value / factor
     whole = factor == 1 and float(value).is_integer()
     return (f"{number:,.0f}" if whole else f"{number:,.{digits}f}"), name

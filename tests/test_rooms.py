@@ -40,18 +40,8 @@ OUTSIDE = {
 ALSO = {"timing/machine.py": {"kvcalc.catalog.kernels"}}
 # What is larger than it should be. The lists may only become shorter.
 KERNELS = {"executor/kernels.py", "executor/kernels_glue.py"}
-LONG_FILES = {"units.py"}
-LONG_FUNCTIONS = {
-    *("catalog/config/families/compressed.py:compressed", "executor/calibrate.py:_measured"),
-    *("executor/run.py:run", "executor/verify.py:verify"),
-}
+# Formulas that name every quantity of their own.
 MANY_PARAMETERS = {
-    *("answers/device/prediction.py:predict", "catalog/config/families/decoder.py:_twice"),
-    *(f"catalog/config/families/tensors.py:{name}" for name in ("linear", "stacked", "_pair")),
-    *("catalog/files/card_text.py:card_text", "catalog/hub/errors.py:_refusal"),
-    *("counting/operators/attention.py:mixer_operators", "counting/operators/matmul.py:gemm"),
-    "counting/operators/passes.py:decode_step",
-    *("executor/glue.py:rotary", "executor/loop.py:__init__", "executor/skeleton.py:skeleton"),
     *("formulas/prefill.py:chunked_prefill_step_times", "timing/operators/matmul.py:matmul_time"),
     *(f"timing/operators/attention.py:{name}" for name in ("latent_attention_time", "prefill_attention_time")),
 }
@@ -133,12 +123,12 @@ def test_files_and_functions_are_small(path: Path) -> None:
     """No file above 300 lines, no function above 40 lines of code or six parameters, but what is listed."""
     name, text = path.relative_to(PACKAGE).as_posix(), path.read_text()
     lines = text.splitlines()
-    assert len(lines) <= 300 or name in LONG_FILES
+    assert len(lines) <= 300
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.FunctionDef) or name in KERNELS:
             continue
         place = f"{name}:{node.name}"
-        assert _code(node, lines) <= 40 or place in LONG_FUNCTIONS, f"{place} has {_code(node, lines)} lines of code"
+        assert _code(node, lines) <= 40, f"{place} has {_code(node, lines)} lines of code"
         given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
         count = len([one for one in given if one.arg not in ("self", "cls")])
         assert count <= 6 or place in MANY_PARAMETERS, f"{place} has {count} parameters"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from times.setting import Setting
 
-from kvcalc.counting.operators.passes import decode_step
+from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.engine_profiles import Profile
@@ -245,7 +245,7 @@ def _prompts(parts: Parts, profile: Profile) -> Any:
 
 def _prepare_dispatch(setting: Setting, profile: Profile) -> dict[str, Any]:
     """Every row to the ranks of its experts, once."""
-    operators = decode_step(setting.model, setting.layout, batch=setting.batch, context=1)
+    operators = step_operators(setting.model, setting.layout, Step(decode=setting.batch, context=1), "bf16")
     sent = [replace(operator, count=1) for operator in operators if operator.kind == "all_to_all"]
     return _prefix("sent", kernel_sums(sent[:1], setting.machine(profile)))
 

@@ -54,7 +54,7 @@ class Beside:
         }
         for index, attention in enumerate(self._attention):
             found |= {f"{name} {index}": step for name, step in attention.steps.items()}
-        decoder = skeleton(self._device, self._heads.dtype, self._shape, _glue_rows(batch), GLUE_CONTEXT)
+        decoder = skeleton(self._device, self._heads.dtype, self._shape, (_glue_rows(batch), GLUE_CONTEXT))
         bare = decoder.without("attention", "linears")
         return {**found, "glue": lambda: decoder.step(bare)}
 

@@ -51,11 +51,7 @@ def _measured(bench: Bench, heads: Heads, rows: Iterable[int], progress: Progres
     spread["read"] = read.spread
     copied, sample = microbench.copy_bandwidth(bench)
     spread["copy"] = sample.spread
-    peaks = {}
-    for index, dtype in enumerate(DTYPES):
-        progress(f"matrix product, {dtype}", 0.1 + 0.05 * index)
-        peaks[dtype], sample = microbench.matmul_peak(bench, dtype)
-        spread[f"matmul {dtype}"] = sample.spread
+    peaks = _peaks(bench, spread, progress)
     gap, sample = microbench.dispatch(bench)
     spread["dispatch"] = sample.spread
     found = _missing(Rows((), (), (), spread), bench, heads, rows, progress)
@@ -84,6 +80,16 @@ def _measured(bench: Bench, heads: Heads, rows: Iterable[int], progress: Progres
         state_after=device.state(),
         quiet=start.quiet and stayed and not bench.disturbed,
     )
+
+
+def _peaks(bench: Bench, spread: dict[str, float], progress: Progress) -> dict[str, float]:
+    """FLOP/s of large products by element type; how far their windows spread goes into `spread`."""
+    peaks = {}
+    for index, dtype in enumerate(DTYPES):
+        progress(f"matrix product, {dtype}", 0.1 + 0.05 * index)
+        peaks[dtype], sample = microbench.matmul_peak(bench, dtype)
+        spread[f"matmul {dtype}"] = sample.spread
+    return peaks
 
 
 def rate_of(row: Rate) -> Rate:

@@ -17,6 +17,7 @@ class Rotary:
 
     cos: "torch.Tensor"
     sin: "torch.Tensor"
+    eps: float  # of the norms that come before it, where a model has them
 
 
 class Glue(Protocol):
@@ -36,7 +37,6 @@ class Glue(Protocol):
         cache: "tuple[torch.Tensor, torch.Tensor]",
         view: View,
         shape: Shape,
-        eps: float,
     ) -> "torch.Tensor":
         """Turned queries [batch, query_heads, head_dim]; turned keys and values go to their place in the cache."""
         ...
@@ -71,7 +71,6 @@ class TorchGlue:
         cache: "tuple[torch.Tensor, torch.Tensor]",
         view: View,
         shape: Shape,
-        eps: float,
     ) -> "torch.Tensor":
         import torch
         import torch.nn.functional as F
@@ -84,7 +83,8 @@ class TorchGlue:
         if norms is not None:
             q, k = turned.split((shape.query_heads, shape.kv_heads), dim=1)
             width = (shape.head_dim,)
-            turned = torch.cat((F.rms_norm(q, width, norms[0], eps), F.rms_norm(k, width, norms[1], eps)), dim=1)
+            normed = [F.rms_norm(one, width, gain, rotary.eps) for one, gain in zip((q, k), norms, strict=True)]
+            turned = torch.cat(normed, dim=1)
         low, high = turned.chunk(2, dim=-1)
         cos, sin = rotary.cos[position].unsqueeze(1), rotary.sin[position].unsqueeze(1)
         turned = torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1)
@@ -128,7 +128,6 @@ class TritonGlue:
         cache: "tuple[torch.Tensor, torch.Tensor]",
         view: View,
         shape: Shape,
-        eps: float,
     ) -> "torch.Tensor":
         import triton
 
@@ -139,7 +138,7 @@ class TritonGlue:
         queries = qkv.new_empty(batch, shape.query_heads, shape.head_dim)
         q_norm, k_norm = norms or (qkv, qkv)  # not read without NORM
         rotary_kernel[(batch, shape.query_heads + 2 * shape.kv_heads)](
-            qkv, rotary.cos, rotary.sin, view.lengths, view.table, q_norm, k_norm, queries, keys, values, eps,
+            qkv, rotary.cos, rotary.sin, view.lengths, view.table, q_norm, k_norm, queries, keys, values, rotary.eps,
             view.table.stride(0), *keys.stride()[:3],
             QUERY_HEADS=shape.query_heads, KV_HEADS=shape.kv_heads, HALF=half, WIDTH=triton.next_power_of_2(half),
             PAGE=view.page_size, NORM=norms is not None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.executor.attention import attend_pages, prepare_pages
 from kvcalc.executor.attention_triton import TritonAttention
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 Step = Callable[[], None]
 
 
+class Manner(NamedTuple):
+    """How a decoder computes and chooses."""
+
+    numerics: Numerics | None = None  # None: the usual ones
+    sample: Callable[["torch.Tensor"], "torch.Tensor"] = greedy
+    stages: int | None = None  # loads in flight of the attention kernel
+
+
 class Decoder:
     """A batch of slots over one cache. Nothing in `step` waits for the device or asks it for a value."""
 
@@ -31,20 +39,19 @@ class Decoder:
         device: Device,
         batch: int,
         context: int,
-        numerics: Numerics | None = None,
-        sample: Callable[["torch.Tensor"], "torch.Tensor"] = greedy,
-        stages: int | None = None,
+        manner: Manner | None = None,
     ) -> None:
-        """`context`: the most tokens that a slot will hold. `stages`: loads in flight of the attention kernel."""
+        """`context`: the most tokens that a slot will hold."""
         import torch
 
-        numerics = numerics or Numerics()
+        manner = manner or Manner()
+        numerics = manner.numerics or Numerics()
         shape = weights.shape
-        self.device, self.sample = device, sample
+        self.device, self.sample = device, manner.sample
         self.slots: list[Sequence] = []
         self.tokens = torch.zeros(batch, dtype=torch.int64, device=device.torch)
         self.views = cache.views(batch, -(-context // cache.pages.page_size) + 1)
-        attention = TritonAttention(batch, shape.kv_heads, shape.group, device.torch, stages)
+        attention = TritonAttention(batch, shape.kv_heads, shape.group, device.torch, manner.stages)
         self.model = Model(
             weights=weights,
             cache=cache,

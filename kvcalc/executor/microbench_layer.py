@@ -114,7 +114,7 @@ class AttentionSteps:
         _, hidden, width, vocab = SKELETONS[0]
         windows = (None,) * self.layers
         shape = Shape(hidden, vocab, KV_HEADS * heads.group, KV_HEADS, heads.head_dim, width, windows)
-        self.decoder = decoder = skeleton(device, heads.dtype, shape, batch, context, heads.page_size, stages)
+        self.decoder = decoder = skeleton(device, heads.dtype, shape, (batch, context), heads.page_size, stages)
         stream = Stream(device, heads.dtype, batch, linears)
         whole = streaming(decoder, decoder.model, stream)
         without = streaming(decoder, decoder.without("attention"), stream)
@@ -173,7 +173,7 @@ def skeleton_shape(layers: int, hidden: int, width: int, vocab: int, qk_norm: bo
 
 def _glue(bench: Bench, dtype: str, shape: Shape, rows: int, cold: bool) -> tuple[float, Sample]:
     device = bench.device
-    decoder = skeleton(device, dtype, shape, rows, GLUE_CONTEXT)
+    decoder = skeleton(device, dtype, shape, (rows, GLUE_CONTEXT))
     bare = decoder.without("attention", "linears")
     if not cold:
         sample = bench.measure(captured(lambda: decoder.step(bare), device))

@@ -45,7 +45,7 @@ class Model:
             place = self.cache.place[index]
             view, held = views[place], self.cache.layers[index]
             qkv = self.apply(layer.qkv, glue.norm(x, delta, layer.input_norm, self.eps))
-            queries = glue.rotary(qkv, self.rotary, layer.qk_norms, held, view, shape, self.eps)
+            queries = glue.rotary(qkv, self.rotary, layer.qk_norms, held, view, shape)
             attended = self.attend(queries, *held, view, prepared[place])
             if probe is not None:
                 probe(index, queries, attended)

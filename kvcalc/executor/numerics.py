@@ -85,4 +85,5 @@ def rotary(numerics: Numerics, head_dim: int, positions: int, dtype: "torch.dtyp
 
     per_position = torch.tensor(frequencies(numerics, head_dim), dtype=torch.float32)
     angles = torch.outer(torch.arange(positions, dtype=torch.float32), per_position)
-    return Rotary(angles.cos().to(device=device, dtype=dtype), angles.sin().to(device=device, dtype=dtype))
+    cos, sin = (table.to(device=device, dtype=dtype) for table in (angles.cos(), angles.sin()))
+    return Rotary(cos, sin, numerics.eps)

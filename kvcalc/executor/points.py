@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kvcalc.answers.device.prediction import Term, cache_bytes, predict, weight_bytes
+from kvcalc.counting import work
 from kvcalc.executor.beside import Beside
 from kvcalc.executor.cache import Cache, windows_of
-from kvcalc.executor.loop import Decoder, Step, captured
+from kvcalc.executor.loop import Decoder, Manner, Step, captured
 from kvcalc.executor.microbench import Reading, drawn
 from kvcalc.executor.numerics import Numerics
 from kvcalc.executor.pages import pages_held
@@ -42,9 +43,8 @@ class Predictor:
             self.sheet,
             self.ceilings,
             constants,
-            batch=batch,
-            context=context,
-            page_size=self.page_size,
+            work.Step(decode=batch, context=context),
+            self.page_size,
         )
 
 
@@ -83,7 +83,7 @@ def decoder_for(
     pages = [sum(pages_held(context, page_size, window) for context in contexts) for window in windows_of(shape)]
     cache = Cache(shape, pages, page_size, weights.embedding.dtype, device.torch)
     cache.fill(drawn())
-    decoder = Decoder(weights, cache, device, len(contexts), max(contexts), numerics, stages=stages)
+    decoder = Decoder(weights, cache, device, len(contexts), max(contexts), Manner(numerics, stages=stages))
     decoder.place(cache.pages.start(context) for context in contexts)
     return decoder
 

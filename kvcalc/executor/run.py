@@ -3,6 +3,7 @@
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from kvcalc.answers.device.calibration import spec_of
 from kvcalc.answers.device.constants import attention_at, linear_at
@@ -15,8 +16,8 @@ from kvcalc.executor.calibrate import Progress, calibrate, completed, rate_of, s
 from kvcalc.executor.checkpoint import load_weights
 from kvcalc.executor.device import Device, torch_dtype
 from kvcalc.executor.generate import generate
-from kvcalc.executor.grid import ROOM, Grid, Rig, measure_grid
-from kvcalc.executor.loop import Decoder
+from kvcalc.executor.grid import ROOM, Found, Grid, Rig, measure_grid
+from kvcalc.executor.loop import Decoder, Manner
 from kvcalc.executor.microbench import Reading, read_bytes
 from kvcalc.executor.microbench_layer import Heads
 from kvcalc.executor.model import sampler
@@ -30,7 +31,7 @@ from kvcalc.executor.timing import Bench
 from kvcalc.executor.verify import verify
 from kvcalc.executor.weights import Weights, random_weights
 from kvcalc.results.calibrate import CalibrateResult
-from kvcalc.results.run import Accuracy, Generated, Memory, RunPoint, RunReport, RunResult
+from kvcalc.results.run import Accuracy, Correct, Generated, Memory, RunPoint, RunReport, RunResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -70,20 +71,9 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
     heads = Heads(model.dtype, shape.group, shape.head_dim, asked.page_size, shape.qk_norm)
     heads.check(asked.device)
     follows = _check(cut, shape, asked)
-    bench = Bench(asked.device, Patience(asked.patience_s))
     with torch.inference_mode():
-        calibration = _calibration(bench, heads, asked)
-        ceilings, sheet = spec_of(calibration), asked.gpu or _sheet(asked.device)
-        at = Predictor(cut, trimmed(model, None), sheet or ceilings, ceilings, calibration, asked.page_size)
-        beside = Beside(asked.device, heads, calibration, tied=cut.tied_embeddings) if follows else None
-        asked.progress("weights", 0.25)
-        weights, numerics = _weights(shape, model.dtype, asked)
-        asked.progress("correctness", 0.3)
-        stages = attention_at(calibration, *heads.shape).stages
-        correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics, stages)
-        generated = _generate(weights, numerics, stages, asked) if asked.prompts else ()
-        grid = Grid(asked.batches, asked.contexts, asked.page_size, asked.ragged, asked.patience_s, asked.progress)
-        found = measure_grid(Rig(bench, weights, numerics, stages, at, beside), grid)
+        calibration, ceilings, correct, generated, found = _measured(model, cut, heads, asked, follows)
+    sheet = _sheet_of(asked)
     result = RunResult(
         model=model.name,
         device=asked.device.name,
@@ -111,6 +101,41 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         figures=tuple(found.figures),
         warnings=(*_warnings(result, asked, calibration, found.memories), *found.said),
     )
+
+
+class Measured(NamedTuple):
+    """What the device did."""
+
+    calibration: CalibrateResult
+    ceilings: GpuSpec  # the calibration as a spec
+    correct: Correct
+    generated: tuple[Generated, ...]
+    found: Found
+
+
+def _measured(model: ModelSpec, cut: ModelSpec, heads: Heads, asked: Asked, follows: bool) -> Measured:
+    """Calibrate if need be, see that the step is right, then time every point. `cut`: the layers that are run."""
+    shape, bench = shape_of(cut), Bench(asked.device, Patience(asked.patience_s))
+    calibration = _calibration(bench, heads, asked)
+    ceilings = spec_of(calibration)
+    sheet = _sheet_of(asked) or ceilings
+    at = Predictor(cut, trimmed(model, None), sheet, ceilings, calibration, asked.page_size)
+    beside = Beside(asked.device, heads, calibration, tied=cut.tied_embeddings) if follows else None
+    asked.progress("weights", 0.25)
+    weights, numerics = _weights(shape, model.dtype, asked)
+    asked.progress("correctness", 0.3)
+    stages = attention_at(calibration, *heads.shape).stages
+    correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics, stages)
+    generated = _generate(weights, numerics, stages, asked) if asked.prompts else ()
+    grid = Grid(asked.batches, asked.contexts, asked.page_size, asked.ragged, asked.patience_s, asked.progress)
+    return Measured(
+        calibration, ceilings, correct, generated, measure_grid(Rig(bench, weights, numerics, stages, at, beside), grid)
+    )
+
+
+def _sheet_of(asked: Asked) -> GpuSpec | None:
+    """The data sheet that was named, else the device's own; None: none is known."""
+    return asked.gpu or _sheet(asked.device)
 
 
 def _check(model: ModelSpec, shape: Shape, asked: Asked) -> bool:
@@ -178,7 +203,8 @@ def _generate(weights: Weights, numerics: Numerics, stages: int | None, asked: A
     longest = max(len(prompt) for prompt in asked.prompts) + asked.new_tokens
     pages = [(pages_held(longest, asked.page_size, None) + 1) * batch + 1] * len(windows_of(shape))
     cache = Cache(shape, pages, asked.page_size, weights.embedding.dtype, asked.device.torch)
-    decoder = Decoder(weights, cache, asked.device, batch, longest, numerics, sampler(asked.temperature), stages)
+    manner = Manner(numerics, sampler(asked.temperature), stages)
+    decoder = Decoder(weights, cache, asked.device, batch, longest, manner)
     found = generate(decoder, [list(prompt) for prompt in asked.prompts], asked.new_tokens)
     return tuple(
         Generated(prompt=prompt, tokens=tuple(tokens)) for prompt, tokens in zip(asked.prompts, found, strict=True)

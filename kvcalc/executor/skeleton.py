@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kvcalc.executor.cache import Cache
 from kvcalc.executor.device import Device, torch_dtype
 from kvcalc.executor.linear import Linear
-from kvcalc.executor.loop import Decoder
+from kvcalc.executor.loop import Decoder, Manner
 from kvcalc.executor.microbench import Stream, drawn
 from kvcalc.executor.model import Model
 from kvcalc.executor.shape import Shape
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 
 
 def skeleton(
-    device: Device, dtype: str, shape: Shape, batch: int, context: int, page_size: int = 64, stages: int | None = None
+    device: Device, dtype: str, shape: Shape, held: tuple[int, int], page_size: int = 64, stages: int | None = None
 ) -> Decoder:
     """A decoder over a full cache whose matrices are allocated and never touched: its products are to be left out.
 
     Args:
-        context: tokens of each of `batch` sequences.
+        held: sequences, and tokens of each.
         stages: of the attention kernel's pipeline.
     """
+    batch, context = held
     kind = torch_dtype(dtype)
     weights = empty_weights(shape, kind, device.torch)
     for tensor in (weights.embedding, weights.final_norm, *(norm for layer in weights.layers for norm in layer.norms)):
         tensor.fill_(1)
     cache = Cache(shape, [batch * -(-context // page_size)], page_size, kind, device.torch)
     cache.fill(drawn())
-    decoder = Decoder(weights, cache, device, batch, context, stages=stages)
+    decoder = Decoder(weights, cache, device, batch, context, Manner(stages=stages))
     decoder.place(cache.pages.start(context) for _ in range(batch))
     return decoder
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.device import Device
 from kvcalc.executor.linear import Linear
-from kvcalc.executor.loop import Decoder
+from kvcalc.executor.loop import Decoder, Manner
 from kvcalc.executor.noise import Noise
 from kvcalc.executor.numerics import Numerics, frequencies
 from kvcalc.executor.pages import Sequence
@@ -45,6 +45,14 @@ class Seen:
     def __call__(self, layer: int, queries: "torch.Tensor", outputs: "torch.Tensor") -> None:
         self.layers.append((queries.clone(), outputs.clone()))
 
+    def errors(self, histories: list[History], shape: Shape) -> list[float]:
+        """Of every sequence in every layer, against attention over its history."""
+        return [
+            float(_relative(out[index].flatten(), _attention(queries[index], history, layer, shape).flatten()))
+            for index, history in enumerate(histories)
+            for layer, (queries, out) in enumerate(self.layers)
+        ]
+
 
 def verify(
     weights: Weights,
@@ -63,18 +71,8 @@ def verify(
     lengths = _lengths(shape, page_size)
     pages = (sum(lengths) + 2 * lengths[-1]) // page_size + 3 * (len(lengths) + 2)
     cache = Cache(shape, [pages] * len(windows_of(shape)), page_size, weights.embedding.dtype, device.torch, seed=1)
-    noise = Noise(1)
-    histories, sequences = [], []
-    for length in lengths:
-        sequence = cache.pages.start(length)
-        sequences.append(sequence)
-        histories.append(_fill(cache, sequence, noise))
-    for _ in range(2):
-        sequences.append(cache.pages.fork(sequences[len(lengths) - 1]))
-        last = histories[len(lengths) - 1]
-        histories.append(History(list(last.keys), list(last.values)))
-
-    decoder = Decoder(weights, cache, device, len(sequences), max(lengths) + STEPS, numerics, stages=stages)
+    sequences, histories = _begun(cache, lengths)
+    decoder = Decoder(weights, cache, device, len(sequences), max(lengths) + STEPS, Manner(numerics, stages=stages))
     worst, written, checked, logits_error = 0.0, 0.0, 0, 0.0
     for step in range(STEPS):
         for sequence in sequences:
@@ -87,13 +85,11 @@ def verify(
         if step == STEPS - 1:
             want = _dense_logits(weights, decoder.tokens, histories, numerics)
             logits_error = max(logits_error, float(_relative(logits, want).max()))
-        for index, (sequence, history) in enumerate(zip(sequences, histories, strict=True)):
+        for token, sequence, history in zip(tokens, sequences, histories, strict=True):
             _remember(cache, sequence, history)
-            written = max(written, _written_error(weights, tokens[index], history, numerics))
-            for layer, (queries, out) in enumerate(seen.layers):
-                want = _attention(queries[index], history, layer, shape)
-                worst = max(worst, float(_relative(out[index].flatten(), want.flatten())))
-                checked += 1
+            written = max(written, _written_error(weights, token, history, numerics))
+        errors = seen.errors(histories, shape)
+        worst, checked = max(worst, *errors), checked + len(errors)
     return Correct(
         max_rel_error=worst,
         limit=LIMITS[dtype],
@@ -102,6 +98,20 @@ def verify(
         written_rel_error=written,
         logits_rel_error=logits_error,
     )
+
+
+def _begun(cache: Cache, lengths: list[int]) -> tuple[list[Sequence], list[History]]:
+    """Sequences of these lengths, and two more that share all pages of the last."""
+    noise = Noise(1)
+    sequences, histories = [], []
+    for length in lengths:
+        sequences.append(cache.pages.start(length))
+        histories.append(_fill(cache, sequences[-1], noise))
+    last, known = sequences[-1], histories[-1]
+    for _ in range(2):
+        sequences.append(cache.pages.fork(last))
+        histories.append(History(list(known.keys), list(known.values)))
+    return sequences, histories
 
 
 def _lengths(shape: Shape, page_size: int) -> list[int]:

@@ -5,12 +5,13 @@ import sys
 
 import numpy as np
 import pytest
+from counting.steps import decode_step
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.operators.attention import attended
-from kvcalc.counting.operators.passes import decode_step, step_operators
+from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Operator, Step, woken
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.step import experts_touched
@@ -208,8 +209,10 @@ def test_arrays_give_what_numbers_give(name: str) -> None:
 def test_a_step_of_numbers_needs_no_numpy() -> None:
     code = (
         "import sys; from kvcalc.catalog.models import load_model;"
-        "from kvcalc.counting.operators.passes import decode_step;"
-        "decode_step(load_model('gpt-oss-120b'), batch=8, context=2048); print('numpy' in sys.modules)"
+        "from kvcalc.counting.operators.passes import step_operators; from kvcalc.counting.work import Step;"
+        "from kvcalc.specs.deployment import Layout;"
+        "step_operators(load_model('gpt-oss-120b'), Layout(), Step(decode=8, context=2048), 'bf16');"
+        "print('numpy' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -61,12 +61,12 @@ def glue(dtype: str, norms: bool, device: str = "cpu") -> float:
         (view,) = cache.views(3, 3)
         cache.show(sequences, [view])
         angle = noise(40, 12, seed=5)
-        rotary = Rotary(angle.cos().to(device, kind), angle.sin().to(device, kind))
+        rotary = Rotary(angle.cos().to(device, kind), angle.sin().to(device, kind), 1e-5)
         x, delta = noise(3, 96, seed=6).to(device, kind), noise(3, 96, seed=7).to(device, kind)
         normed = pieces.norm(x, delta, noise(96, seed=8).to(device, kind), 1e-5)
         gains = (noise(24, seed=9).to(device, kind), noise(24, seed=10).to(device, kind)) if norms else None
         qkv = noise(3, 8 * 24, seed=11).to(device, kind)
-        queries = pieces.rotary(qkv, rotary, gains, cache.layers[0], view, shape, 1e-5)
+        queries = pieces.rotary(qkv, rotary, gains, cache.layers[0], view, shape)
         gated = pieces.gate(noise(3, 160, seed=12).to(device, kind))
         results.append([x, normed, queries, cache.pools[0], gated])
     for ours, theirs in zip(*results, strict=True):

@@ -12,7 +12,7 @@ from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.checkpoint import load_weights
 from kvcalc.executor.device import Device
 from kvcalc.executor.generate import generate
-from kvcalc.executor.loop import Decoder
+from kvcalc.executor.loop import Decoder, Manner
 from kvcalc.executor.shape import Shape, shape_of
 
 transformers = pytest.importorskip("transformers")
@@ -68,7 +68,7 @@ def decoder_of(folder: Path, slots: int, page_size: int) -> tuple[Decoder, Shape
     weights, numerics = load_weights(folder, shape, torch.float32, torch.device("cpu"))
     weights.pack()
     cache = Cache(shape, [24] * len(windows_of(shape)), page_size, torch.float32, torch.device("cpu"))
-    return Decoder(weights, cache, Device("cpu"), slots, 64, numerics), shape
+    return Decoder(weights, cache, Device("cpu"), slots, 64, Manner(numerics)), shape
 
 
 @pytest.mark.parametrize("name", MODELS)

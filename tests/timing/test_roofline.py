@@ -1,10 +1,11 @@
 """Bounds: against arithmetic on configs and data sheets."""
 
 import pytest
+from counting.steps import decode_step
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
-from kvcalc.counting.operators.passes import decode_step, step_operators
+from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout

@@ -11,15 +11,16 @@ from collections.abc import Iterable
 
 from kvcalc.answers.device.constants import attention_at, glue_at, glue_seconds, linear_at
 from kvcalc.counting.cache import cache_profile, element_bytes
-from kvcalc.counting.operators.passes import decode_step
+from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.weights import counted_weight_bytes
-from kvcalc.counting.work import Operator
+from kvcalc.counting.work import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.paging import blocks_for_tokens
 from kvcalc.results.base import Figure, Range
 from kvcalc.results.calibrate import CalibrateResult
 from kvcalc.results.run import TermName
 from kvcalc.specs.base import Frozen, replace
+from kvcalc.specs.deployment import Layout
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import Attention, ModelSpec
 from kvcalc.timing.roofline import bound
@@ -83,12 +84,10 @@ def predict(
     sheet: GpuSpec,
     ceilings: GpuSpec,
     measured: CalibrateResult,
-    *,
-    batch: int,
-    context: int,
+    step: Step,
     page_size: int,
 ) -> dict[TermName, Term]:
-    """The terms of a step of `batch` sequences of `context` tokens, the token of this step included.
+    """The terms of a decode step; its context has the token of this step, too.
 
     Args:
         sheet: the data sheet.
@@ -96,7 +95,8 @@ def predict(
         measured: the calibration, with rows for this model's dtype and heads.
         page_size: tokens of a page.
     """
-    operators = decode_step(model, batch=batch, context=context, cache_dtype=model.dtype)
+    batch, context = step.decode, step.context
+    operators = step_operators(model, Layout(), step, model.dtype)
     gemms = tuple(one for one in operators if one.kind == "gemm")
     attention = tuple(one for one in operators if one.kind == "attention")
     figures = {

@@ -30,8 +30,6 @@ def card_text(
     title: str,
     hub: str | None,
     source: dict[str, str],
-    aliases: tuple[str, ...] = (),
-    published: dict[str, dict[str, Any]] | None = None,
     hf_quant_config: dict[str, Any] | None = None,
 ) -> str:
     """The TOML of a card.
@@ -39,7 +37,6 @@ def card_text(
     Args:
         config: a config.json's object.
         source: `what`, `url` and `date` of the place where the config was read.
-        published: counts by others, each with `value` and `source`.
     """
     import tomli_w
 
@@ -47,11 +44,9 @@ def card_text(
     top: dict[str, Any] = {"name": name, "title": title}
     if hub:
         top["hub"] = hub
-    if aliases:
-        top["aliases"] = list(aliases)
     if nulls := _null_paths(kept):
         top["explicit_null"] = nulls
-    tables = {"source": source, "published": published, "config": kept, "hf_quant_config": hf_quant_config}
+    tables = {"source": source, "config": kept, "hf_quant_config": hf_quant_config}
     try:
         return tomli_w.dumps(_without_nulls(top | {name: table for name, table in tables.items() if table}))
     except TypeError as error:

@@ -19,7 +19,7 @@ def explained(error: Exception, errors: Any, name: str, revision: str | None, wh
     if isinstance(error, KvcalcError):
         return error
     status = status_of(error)
-    found = _refusal(error, errors, name, revision, what, page, status)
+    found = _refusal(error, errors, name, revision, what, page)
     return found or (_status(status, name, what) if status is not None else _transport(error, errors, name, what, page))
 
 
@@ -29,7 +29,7 @@ def status_of(error: Exception) -> int | None:
 
 
 def _refusal(
-    error: Exception, errors: Any, name: str, revision: str | None, what: str, page: str, status: int | None
+    error: Exception, errors: Any, name: str, revision: str | None, what: str, page: str
 ) -> KvcalcError | None:
     """The Hub knows why."""
     if isinstance(error, errors.GatedRepoError):
@@ -44,7 +44,7 @@ def _refusal(
             f"no model {name} on {page.removesuffix('/' + name)}, or it is private",
             hint=f"check the spelling; a private or gated one needs HF_TOKEN; {LISTING}",
         )
-    if isinstance(error, errors.EntryNotFoundError) and status == 404:
+    if isinstance(error, errors.EntryNotFoundError) and status_of(error) == 404:
         return KvcalcError(f"{name} has no {what}", hint=f"see {page}/tree/main")
     if isinstance(error, errors.HFValidationError):
         return KvcalcError(f"not a Hub id: {name[:100]!r}", hint="it has the form owner/name")

@@ -16,7 +16,6 @@ from kvcalc.specs.model import (
     Indexer,
     LatentAttention,
     LayerGroup,
-    Mixer,
     ModelSpec,
     Recurrent,
 )
@@ -45,27 +44,21 @@ def _below(length: Quantity, window: Quantity) -> Quantity:
 
 
 def mixer_operators(
-    mixer: Mixer,
-    group: LayerGroup,
-    model: ModelSpec,
-    layout: Layout,
-    step: Step,
-    cache_dtype: str,
-    state_dtype: str | None = None,
+    group: LayerGroup, model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None = None
 ) -> Iterable[Operator]:
-    """The operators of one mixer in one layer, projections apart."""
-    if isinstance(mixer, Recurrent):
-        yield _state(mixer, group, model, layout, step, state_dtype)
-        return
+    """The operators of the mixers of one layer, projections apart."""
     parts = _Parts(group, model, layout, step, DTYPE_ALIASES.get(cache_dtype, cache_dtype))
-    if isinstance(mixer, Attention):
-        yield from parts.attention(mixer)
-    elif isinstance(mixer, LatentAttention):
-        yield from parts.latent(mixer)
-    elif isinstance(mixer, CompressedAttention):
-        yield from parts.compressed(mixer)
-    else:
-        yield from parts.cross(mixer)
+    for mixer in group.mixers:
+        if isinstance(mixer, Recurrent):
+            yield _state(mixer, group, model, layout, step, state_dtype)
+        elif isinstance(mixer, Attention):
+            yield from parts.attention(mixer)
+        elif isinstance(mixer, LatentAttention):
+            yield from parts.latent(mixer)
+        elif isinstance(mixer, CompressedAttention):
+            yield from parts.compressed(mixer)
+        else:
+            yield from parts.cross(mixer)
 
 
 class _Parts:

@@ -78,14 +78,15 @@ def layer_gemms(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step)
         rows = _rows(first, group, step)
         outputs = sum(local_shape(tensor, layout, group.kv_heads)[0] * tensor.copies for tensor in tensors)
         inputs = local_shape(first, layout, group.kv_heads)[1]
-        fused = gemm(_title(tensors), group.count, rows, outputs, inputs, first.format, model)
+        fused = gemm(_title(tensors), group.count, rows, (outputs, inputs), first.format, model)
         yield fused if len(tensors) == 1 else replace(fused, tensors=len(tensors))
 
 
 def gemm(
-    name: str, count: int, rows: Quantity, outputs: float, inputs: float, weight: WeightFormat, model: ModelSpec
+    name: str, count: int, rows: Quantity, shape: tuple[float, float], weight: WeightFormat, model: ModelSpec
 ) -> Operator:
-    """A multiplication of `rows` rows with an outputs × inputs matrix."""
+    """A multiplication of `rows` rows with a matrix of (outputs, inputs)."""
+    outputs, inputs = shape
     size = outputs * inputs * bits_per_weight(weight, int(inputs)) / 8
     moved = rows * (inputs * activation_element_bytes(weight, model) + outputs * element_bytes(model.dtype))
     used = is_array(rows) or rows > 0
@@ -188,11 +189,9 @@ def head_operators(model: ModelSpec, layout: Layout, step: Step) -> Iterable[Ope
     """The multiplications outside the layers: the output head, whether its table is tied to the embedding or not."""
     outside = [tensor for tensor in model.tensors if tensor.matmul]
     for tensor in outside:
-        outputs, inputs = local_shape(tensor, layout)
         name = "head" if tensor.category in ("head", "embedding") else tensor.name
-        yield gemm(name, 1, step.head_rows, outputs, inputs, tensor.format, model)
+        yield gemm(name, 1, step.head_rows, local_shape(tensor, layout), tensor.format, model)
     if model.tied_embeddings and not any(tensor.category == "head" for tensor in outside):
         table = next((t for t in model.tensors if t.category == "embedding" and not t.matmul), None)
         if table is not None:
-            outputs, inputs = local_shape(table, layout)
-            yield gemm("head", 1, step.head_rows, outputs, inputs, table.format, model)
+            yield gemm("head", 1, step.head_rows, local_shape(table, layout), table.format, model)

@@ -26,37 +26,22 @@ from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, Recurrent
 
-ONE_GPU = Layout()
-
-
-def decode_step(
-    model: ModelSpec,
-    layout: Layout = ONE_GPU,
-    *,
-    batch: Quantity,
-    context: Quantity,
-    cache_dtype: str = "bf16",
-    state_dtype: str | None = None,
-    tokens_per_sequence: Quantity = 1,
-) -> tuple[Operator, ...]:
-    """The operators of one decode step.
-
-    Args:
-        batch: sequences of one data-parallel replica.
-        context: cached tokens of each.
-        cache_dtype: element type of keys, values and latents.
-        state_dtype: element type of recurrent state; None: what the config says.
-        tokens_per_sequence: rows that each sequence brings: 1, or gamma + 1 when drafted tokens are verified. The
-            cache is read once for all of them.
-    """
-    step = Step(decode=batch, context=context, rows_each=tokens_per_sequence)
-    return step_operators(model, layout, step, cache_dtype, state_dtype)
-
 
 def step_operators(
     model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None = None
 ) -> tuple[Operator, ...]:
-    """The operators of any step, in the order of the model; equal layers are one operator with a count."""
+    """The operators of any step, in the order of the model; equal layers are one operator with a count.
+
+    Args:
+        model: what is run.
+        layout: how it is spread; the operators are one GPU's of each pipeline stage.
+        step: who is in it, of one data-parallel replica.
+        cache_dtype: element type of keys, values and latents.
+        state_dtype: element type of recurrent state; None: what the config says.
+
+    Raises:
+        KvcalcError: more stages than layers.
+    """
     if any(map(is_array, step)):
         return _operators(model, layout, step, cache_dtype, state_dtype)
     return _counted(model, layout, step, cache_dtype, state_dtype)
@@ -87,8 +72,7 @@ def _layer(
     group: LayerGroup, model: ModelSpec, layout: Layout, step: Step, cache_dtype: str, state_dtype: str | None
 ) -> Iterable[Operator]:
     yield from layer_gemms(group, model, layout, step)
-    for mixer in group.mixers:
-        yield from mixer_operators(mixer, group, model, layout, step, cache_dtype, state_dtype)
+    yield from mixer_operators(group, model, layout, step, cache_dtype, state_dtype)
     if isinstance(group.mlp, MoeMlp):
         yield from expert_operators(group.mlp, group, model, layout, step)
     yield _elementwise(group, model, layout, step)

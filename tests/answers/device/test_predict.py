@@ -9,6 +9,7 @@ from kvcalc.answers.explain import evaluate
 from kvcalc.catalog.config.read import read_config
 from kvcalc.catalog.gpus import gpu_from_toml, load_gpu
 from kvcalc.catalog.models import load_model
+from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.results.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow, Rate
 from kvcalc.specs.base import Source, replace
@@ -68,7 +69,7 @@ def calibration(kind: str = "cpu", plain: float | None = None) -> CalibrateResul
 def test_terms_of_a_step_by_hand() -> None:
     model, measured = trimmed(load_model("llama-3-8b"), 2), calibration()
     ceilings = spec_of(measured)
-    terms = predict(model, load_gpu("h100-sxm"), ceilings, measured, batch=8, context=1000, page_size=64)
+    terms = predict(model, load_gpu("h100-sxm"), ceilings, measured, Step(decode=8, context=1000), 64)
     # Llama 3 8B: a layer has q, k, v, o of 4096 × (4096 + 1024 + 1024 + 4096), gate, up, down of 3 × 4096 × 14336;
     # the head is 128256 × 4096.
     layer = 4096 * 10240 + 3 * 4096 * 14336
@@ -92,13 +93,13 @@ def test_terms_of_a_step_by_hand() -> None:
 
 def test_a_gpu_reads_the_tokens_alone() -> None:
     model, measured = trimmed(load_model("llama-3-8b"), 1), calibration("cuda")
-    terms = predict(model, load_gpu("h100-sxm"), spec_of(measured), measured, batch=1, context=1000, page_size=64)
+    terms = predict(model, load_gpu("h100-sxm"), spec_of(measured), measured, Step(decode=1, context=1000), 64)
     assert terms["kv"].estimate_s.value == pytest.approx(200 * US + 1000 * 4096 / 5e9)
 
 
 def test_a_tied_head_is_read_in_its_usual_order() -> None:
     model, measured = trimmed(load_model("smollm2-135m"), None), calibration(plain=8e9)
-    terms = predict(model, load_gpu("h100-sxm"), spec_of(measured), measured, batch=1, context=64, page_size=64)
+    terms = predict(model, load_gpu("h100-sxm"), spec_of(measured), measured, Step(decode=1, context=64), 64)
     head = 49152 * 576 * 2
     layers = terms["weights"].bytes - head
     glue = 200 * US + 30 * 150 * US
@@ -112,7 +113,7 @@ def test_what_was_not_measured_is_not_guessed() -> None:
         linear_at(calibration(), "bf16", 3)
     model = trimmed(load_model("llama-3-8b"), 1)
     with pytest.raises(KvcalcError, match="no attention"):
-        predict(model, load_gpu("h100-sxm"), spec_of(calibration()), calibration(), batch=1, context=64, page_size=16)
+        predict(model, load_gpu("h100-sxm"), spec_of(calibration()), calibration(), Step(decode=1, context=64), 16)
 
 
 def test_bytes_that_the_executor_allocates() -> None:

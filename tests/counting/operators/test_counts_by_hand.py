@@ -22,7 +22,7 @@ def operators(name: str, step: Step, layout: Layout | None = None) -> list[Opera
 
 def of_group(model: ModelSpec, index: int, step: Step, layout: Layout | None = None) -> dict[str, Operator]:
     group = model.groups[index]
-    found = mixer_operators(group.mixers[0], group, model, layout or Layout(), step, "bf16")
+    found = mixer_operators(group, model, layout or Layout(), step, "bf16")
     return {one.name: one for one in found}
 
 
@@ -152,11 +152,11 @@ def test_bits_of_formats_with_their_scales() -> None:
 
 
 def test_a_multiplication_reads_its_matrix_once_and_moves_its_rows() -> None:
-    found = gemm("x", 1, 3, 1000, 4096, FP8_TENSOR, load_model("llama-3-8b"))
+    found = gemm("x", 1, 3, (1000, 4096), FP8_TENSOR, load_model("llama-3-8b"))
     assert found.weight_bytes == 1000 * 4096
     assert found.activation_bytes == 3 * (4096 * 1 + 1000 * 2)  # fp8 in, bf16 out
     assert found.flops == 2 * 3 * 1000 * 4096
-    assert gemm("x", 1, 0, 1000, 4096, BF16, load_model("llama-3-8b")).weight_bytes == 0
+    assert gemm("x", 1, 0, (1000, 4096), BF16, load_model("llama-3-8b")).weight_bytes == 0
 
 
 def test_experts_move_inputs_outputs_and_three_widths() -> None:

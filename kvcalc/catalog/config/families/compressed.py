@@ -50,7 +50,14 @@ def compressed(
         state_elements=state,
         indexer=indexer,
     )
-    name, rank = traits.attention, keys.need("q_lora_rank")
+    found = _tensors(keys, traits.attention, hidden, mixer)
+    return mixer, found, {"heads": heads, "head_dim": dim}
+
+
+def _tensors(keys: Keys, name: str, hidden: int, mixer: CompressedAttention) -> list[Tensor]:
+    heads, dim, ratio = mixer.query_heads, mixer.head_dim, mixer.ratio
+    overlap = 1 if mixer.indexer is None else 2
+    rank = keys.need("q_lora_rank")
     groups = keys.need("o_groups")
     if heads * dim % groups:
         raise KvcalcError(
@@ -67,11 +74,12 @@ def compressed(
     found += linear(f"{name}.wo_b", hidden, outputs, "attention", "rows")
     if ratio:
         found += _compressor(f"{name}.compressor", dim, overlap, ratio, hidden, "compressor")
-    if indexer is not None:
+    if mixer.indexer is not None:
+        indexer = mixer.indexer
         found += _compressor(f"{name}.indexer.compressor", indexer.head_dim, overlap, ratio, hidden, "indexer")
         found += linear(f"{name}.indexer.wq_b", indexer.heads * indexer.head_dim, rank, "indexer", "whole")
         found += linear(f"{name}.indexer.weights_proj", indexer.heads, hidden, "indexer", "whole")
-    return mixer, found, {"heads": heads, "head_dim": dim}
+    return found
 
 
 def _compressor(name: str, dim: int, overlap: int, ratio: int, hidden: int, category: Category) -> list[Tensor]:

@@ -23,6 +23,9 @@ def read_groups(keys: Keys, traits: Traits, hidden: int) -> tuple[LayerGroup, ..
     return tuple(layer_group(keys, traits, hidden, layer, indices) for layer, indices in where.items())
 
 
+Parts = tuple[Mlp | None, list[Mixer], list[Tensor]]  # of a layer
+
+
 def view(keys: Keys, traits: Traits, said: Mapping[str, str]) -> Keys:
     """The keys with some of them under other names: num_hidden_layers = "decoder_layers"."""
     return keys.over({name: size(keys, traits, value) or None for name, value in said.items()})
@@ -36,7 +39,7 @@ def layer_group(keys: Keys, traits: Traits, hidden: int, layer: Layer, indices: 
     mlp, found = _mlp(keys, traits, layer, hidden, scope)
     tensors += found
     if traits.twice:
-        mlp, mixers, tensors = _twice(keys, traits, layer, hidden, mlp, mixers, tensors)
+        mlp, mixers, tensors = _twice(keys, traits, layer, hidden, (mlp, mixers, tensors))
     tensors += [t for name in traits.norms for t in _layer_norm(keys, traits, name, hidden, layer)]
     tensors += extra_tensors(keys, traits, layer.tags, scope)
     return LayerGroup(
@@ -111,17 +114,10 @@ def _mlp(
     return experts, tensors
 
 
-def _twice(
-    keys: Keys,
-    traits: Traits,
-    layer: Layer,
-    hidden: int,
-    mlp: Mlp | None,
-    mixers: list[Mixer],
-    tensors: list[Tensor],
-) -> tuple[Mlp | None, list[Mixer], list[Tensor]]:
+def _twice(keys: Keys, traits: Traits, layer: Layer, hidden: int, once: Parts) -> Parts:
     """LongCat's layer: two attentions and two dense MLPs, with one mixture of experts across both."""
-    tensors = [tensor for tensor in tensors if not tensor.name.startswith(f"{traits.attention}.")]
+    mlp, mixers, whole = once
+    tensors = [tensor for tensor in whole if not tensor.name.startswith(f"{traits.attention}.")]
     width = 0
     for half in ("0", "1"):
         own = replace(traits, attention=f"{traits.attention}.{half}", mlp=f"mlps.{half}")

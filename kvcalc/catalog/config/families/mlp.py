@@ -5,6 +5,7 @@ from kvcalc.catalog.config.families.sparse import EXPERTS, WIDTH
 from kvcalc.catalog.config.families.tensors import linear, norm, stacked
 from kvcalc.catalog.config.families.traits import Traits
 from kvcalc.catalog.config.keys import Keys
+from kvcalc.specs.base import replace
 from kvcalc.specs.model import Category, DenseMlp, MoeMlp, Split, Tensor
 
 EXPERT_WIDTH = ("moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
@@ -133,5 +134,7 @@ def _experts(keys: Keys, traits: Traits, experts: int, width: int, inputs: int) 
     bias = switch(keys, traits, traits.expert_bias)
     make = linear if "." in traits.experts else stacked
     return [
-        t for up, out, into, split in each for t in make(f"{name}.{up}", out, into, "experts", split, bias, experts)
+        replace(tensor, copies=experts)
+        for up, out, into, split in each
+        for tensor in make(f"{name}.{up}", out, into, "experts", split, bias)
     ]

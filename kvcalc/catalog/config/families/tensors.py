@@ -3,29 +3,23 @@
 from kvcalc.specs.model import Category, Split, Tensor, bias_split
 
 
-def linear(
-    name: str, outputs: int, inputs: int, category: Category, split: Split, bias: bool = False, copies: int = 1
-) -> list[Tensor]:
+def linear(name: str, outputs: int, inputs: int, category: Category, split: Split, bias: bool = False) -> list[Tensor]:
     """A matrix and, if it has one, its bias."""
     name = name.removeprefix(".")  # a module without a name
-    return _pair(f"{name}.weight", f"{name}.bias", outputs, inputs, category, split, bias, copies)
+    return _pair((f"{name}.weight", f"{name}.bias"), outputs, inputs, category, split, bias)
 
 
-def stacked(
-    name: str, outputs: int, inputs: int, category: Category, split: Split, bias: bool = False, copies: int = 1
-) -> list[Tensor]:
+def stacked(name: str, outputs: int, inputs: int, category: Category, split: Split, bias: bool = False) -> list[Tensor]:
     """The same where a checkpoint stacks all copies in one tensor, which then has no `.weight` of its own."""
-    return _pair(name, f"{name}_bias", outputs, inputs, category, split, bias, copies)
+    return _pair((name, f"{name}_bias"), outputs, inputs, category, split, bias)
 
 
 def _pair(
-    name: str, bias_name: str, outputs: int, inputs: int, category: Category, split: Split, bias: bool, copies: int
+    names: tuple[str, str], outputs: int, inputs: int, category: Category, split: Split, bias: bool
 ) -> list[Tensor]:
-    found = [Tensor(name=name, shape=(outputs, inputs), category=category, split=split, copies=copies, matmul=True)]
+    found = [Tensor(name=names[0], shape=(outputs, inputs), category=category, split=split, matmul=True)]
     if bias:
-        found.append(
-            Tensor(name=bias_name, shape=(outputs,), category=category, split=bias_split(split), copies=copies)
-        )
+        found.append(Tensor(name=names[1], shape=(outputs,), category=category, split=bias_split(split)))
     return found
 
 

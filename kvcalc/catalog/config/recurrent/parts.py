@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from kvcalc.catalog.config.families.tensors import linear
+from kvcalc.specs.base import replace
 from kvcalc.specs.formats import BF16, FP32
 from kvcalc.specs.model import Recurrent, Split, Tensor
 
@@ -16,7 +17,7 @@ class Mixed(NamedTuple):
 
 def matrix(name: str, outputs: int, inputs: int, split: Split, bias: bool = False, copies: int = 1) -> list[Tensor]:
     """A projection, with its bias where it has one."""
-    return linear(name, outputs, inputs, "recurrent", split, bias, copies)
+    return [replace(tensor, copies=copies) for tensor in linear(name, outputs, inputs, "recurrent", split, bias)]
 
 
 def vector(name: str, *shape: int, split: Split = "columns", fp32: bool = False) -> list[Tensor]:
