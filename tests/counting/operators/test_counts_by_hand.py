@@ -222,3 +222,13 @@ def test_copies_of_a_matrix_multiply_each() -> None:
     group = LayerGroup(layers=(0,), tensors=(matrix,))
     found = next(iter(layer_gemms(group, load_model("llama-3-8b"), Layout(), Step(decode=2, context=1))))
     assert (found.flops, found.weight_bytes) == (2 * 2 * 192 * 128, 192 * 128 * 2)
+
+
+def test_keys_and_values_of_an_image_are_projected_once() -> None:
+    """Llama-3.2-90B-Vision: in 20 layers 6,404 patches of an image to 8 heads of 128, twice; text to queries."""
+    found = operators("llama-3.2-90b-vision", Step(prompts=2, tokens=100))
+    images = next(one for one in found if one.name == "qkv projection" and one.count == 20)
+    assert (images.rows, images.flops) == (2 * 6404, 2 * 2 * 6404 * 8192 * 2 * 8 * 128)
+    assert next(one for one in found if one.name == "cross_attn.q_proj").rows == 200
+    decoding = operators("llama-3.2-90b-vision", Step(decode=3, context=10))
+    assert [one.count for one in decoding if one.name == "qkv projection"] == [80]
