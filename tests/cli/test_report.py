@@ -178,6 +178,17 @@ def test_the_workload_of_the_plan_is_said_where_it_is_not_given() -> None:
     assert given.result.prompts.tpot_target_s == 0.03
 
 
+def test_several_replicas_show_one() -> None:
+    """Each replica has slots and a pool of its own; no command simulates one of them alone."""
+    result = report("qwen3-0.6b", FLAGS | {"data_parallel_size": "2"}, {}).result
+    assert result.pool is not None
+    assert not result.pool.as_served
+    assert max(one.running for one in result.pool.moments if one.mode == "in one piece") == 4
+    assert result.schedules is not None
+    assert all(one.slot_use <= 1 for one in result.schedules.schedules)
+    assert not {"static", "continuous"} & result.commands.keys()
+
+
 @pytest.mark.parametrize("model, without", [
     ("falcon-mamba-7b", {"pool"}), ("deepseek-v3", {"schedules"}), ("gpt-oss-20b", set()), ("qwen3-0.6b", set()),
 ])  # fmt: skip

@@ -36,7 +36,7 @@ def line(command: str, model: str, flags: Mapping[str, Any]) -> str:
 
 
 def of_figures(model: str, flags: Mapping[str, Any], question: Question) -> dict[str, str]:
-    """Of each figure in the state that it is shown in, the pool's aside."""
+    """Of each figure in the state that it is shown in, the pool's aside. Schedules are of one replica."""
     deployed = Deployed(question)
     bare = {name: value for name, value in flags.items() if name not in WORKLOAD}
     several = {"context": [str(one) for one in contexts(deployed)], "batch": [str(one) for one in BATCHES]}
@@ -45,10 +45,11 @@ def of_figures(model: str, flags: Mapping[str, Any], question: Question) -> dict
     length = next(iter(prompts.lengths(deployed)[-1:]))
     schedule = {**bare, **schedules.flags(), "output_len": schedules.output_len(schedules.LONGEST[1])}
     own = {name: value for name, value in bare.items() if name not in ("draft", "num_speculative_tokens")}
+    alone = question.deployment.data_parallel_size == 1
+    schedules_too = {"static": {**schedule, "scheduler": "static"}, "continuous": schedule} if alone else {}
     return {
         "explorer": line("curve", model, {**bare, **several}),
-        "static": line("simulate", model, {**schedule, "scheduler": "static"}),
-        "continuous": line("simulate", model, schedule),
+        **{name: line("simulate", model, asked) for name, asked in schedules_too.items()},
         "rounds": line(
             "speculate", model, {**own, **served, "draft": rounds.draft_name(question), "acceptance": "0.8"}
         ),

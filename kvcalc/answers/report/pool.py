@@ -77,11 +77,12 @@ def pool(question: Question) -> Pool:
     replica = simulated(Deployed(asked), usual, longest)
     settings = dataclasses.replace(replica.settings, num_blocks=BLOCKS, block_size=size, extra_blocks=0,
                                    prefix_caching=False)  # fmt: skip
-    as_served = not replica.settings.extra_blocks and size == own_size
+    as_served = not replica.settings.extra_blocks and size == own_size and replica.replicas == 1
     runs, moments, cells = [], [], []
     for mode in (CONTIGUOUS, PAGED, FORKED):
         reservation: Reserving = "max" if mode == CONTIGUOUS else "none"
-        own = dataclasses.replace(replica, settings=settings, reservation=reservation, longest=longest)
+        own = dataclasses.replace(replica, settings=settings, reservation=reservation, longest=longest, replicas=1,
+                                  lockstep=False)  # fmt: skip
         one = Latencies(run(own, workload.requests), workload.requests)
         if one.outcome.counts.preemptions:
             raise KvcalcError("the small pool is too small for its requests", hint="see `kvcalc simulate`")

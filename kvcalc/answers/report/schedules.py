@@ -34,7 +34,7 @@ def output_len(longest: int) -> str:
 
 
 def schedules(question: Question) -> Schedules:
-    """Every frame: seeds, longest answers and both schedulers.
+    """Every frame: seeds, longest answers and both schedulers; of one replica.
 
     Raises:
         KvcalcError: the deployment cannot be simulated.
@@ -43,7 +43,8 @@ def schedules(question: Question) -> Schedules:
     asked = question._replace(deployment=deployment, workload=Workload())
     usual = SimulateSettings(requests=REQUESTS, arrivals="at-once", async_scheduling=False)
     replica = simulated(Deployed(asked), usual, INPUT_LEN + LONGEST[-1])
-    replica = dataclasses.replace(replica, settings=dataclasses.replace(replica.settings, prefix_caching=False))
+    alone = dataclasses.replace(replica.settings, prefix_caching=False)
+    replica = dataclasses.replace(replica, settings=alone, replicas=1, lockstep=False)
     found: list[Schedule] = []
     segments: list[Segment] = []
     for seed in SEEDS:

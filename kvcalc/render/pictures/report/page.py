@@ -71,7 +71,8 @@ def _figures(report: ReportReport) -> Iterator[tuple[str, Figure]]:
     if result.explorer is not None:
         yield "explorer", explorer.figure(result.explorer, lines["explorer"], colour)
     if result.schedules is not None:
-        yield "schedules", schedules.figure(result.schedules, (lines["static"], lines["continuous"]), colour)
+        both = tuple(lines[name] for name in ("static", "continuous") if name in lines)
+        yield "schedules", schedules.figure(result.schedules, both, colour)
     if result.pool is not None:
         yield "pool", pool.figure(result.pool, (lines["contiguous"], lines["paged"]), colour)
     yield "sampling", sampling.figure(result.sampling, colour)

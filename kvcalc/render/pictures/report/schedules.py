@@ -30,9 +30,9 @@ def figure(found: Schedules, commands: tuple[str, ...], colour: Colours) -> Figu
     state = {one.name: one.values[one.at] for one in controls}
     return Figure(
         title="Static against continuous batching",
-        says=f"The same {found.requests} requests of {found.input_len} prompt tokens through {found.slots} slots. A "
-        "static batch holds every slot until its longest answer ends; continuous batching gives a free slot to the "
-        "next request at once.",
+        says=f"The same {found.requests} requests of {found.input_len} prompt tokens through {found.slots} slots of a "
+        "replica. A static batch holds every slot until its longest answer ends; continuous batching gives a free slot "
+        "to the next request at once.",
         rows=rows,
         numbers=list(numbers.values()),
         specs=[_schedule(rows, state, name, found.slots, colour) for name in ("static", "continuous")],
