@@ -131,3 +131,17 @@ def test_settings_of_llama_cpp_are_refused_to_others() -> None:
 def test_a_prompt_on_an_old_card_without_half_precision() -> None:
     assert replace(deployed("p40").replica, budget=64).budget == 64
     assert prompt("p40") > prompt("rtx3090")
+
+
+@pytest.mark.parametrize(
+    "model, cards, layers, host, measured",
+    [
+        # gpt-oss-120b on a 14900K, 25.6 tokens/s; on a 5800X at most 17; Qwen3-30B on an i9-10900X, 36.7: reports.
+        ("gpt-oss-120b", "rtx3090", 36, "ddr5-5600", 25.6),
+        ("gpt-oss-120b", "rtx3090", 26, "ddr4-3200", 17.0),
+        ("qwen3-30b-a3b", "rtx2080", 36, "102GB/s", 36.7),
+    ],
+)
+def test_experts_left_to_the_cpu(model: str, cards: str, layers: int, host: str, measured: float) -> None:
+    flags = {"n_cpu_moe": str(layers), "host_memory_bandwidth": host, "quantization": "q4_k_m"}
+    assert 0.7 < decode(cards, 1000, model=model, **flags) * measured < 1.3

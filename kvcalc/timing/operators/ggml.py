@@ -27,6 +27,10 @@ SCORE_BYTES = 4
 # table of -ngl in llama-bench's README: each layer of a 7B left behind costs 2.2 to 2.8 ms, 41 to 51 GB/s.
 COPIED_ROWS = 32
 HOST_SHARE = 0.7  # of the host's memory bandwidth
+# Experts are many small products. Four reports give 0.36, 0.41, 0.5 and 0.61: DeepSeek-V2-Lite and Qwen3-30B on an
+# i9-10900X (AlexsJones/llmfit pull requests 778, 755), gpt-oss-120b on a 5800X (llmgarage.ai) and on a 14900K
+# (r/LocalLLaMA).
+HOST_EXPERTS_SHARE = 0.47
 COPY_SHARE = 0.8  # of the link
 HOST_SWITCH_S = 30e-6  # a graph is split where the device changes
 # From one device of a layer split to the next: the median over 13 pairs of one and four GPUs, 0.17 to 1.1 ms
@@ -135,7 +139,8 @@ def _host(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
     latency, work = _device(operator, machine, kernels)
     link = host_link(machine.gpu).bandwidth_bytes_per_s
     copied = least(greatest(_sharing(operator) - COPIED_ROWS + 1, 0), 1)
-    read = operator.bytes / (HOST_SHARE * machine.host_bandwidth)
+    share = HOST_SHARE if operator.experts is None else HOST_EXPERTS_SHARE
+    read = operator.bytes / (share * machine.host_bandwidth)
     copies = operator.weight_bytes / (COPY_SHARE * link) + work
     return HOST_SWITCH_S + copied * latency, (1 - copied) * read + copied * copies
 

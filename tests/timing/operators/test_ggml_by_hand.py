@@ -103,6 +103,12 @@ def test_the_host_reads_for_few_and_copies_for_many(rows: int, copied: bool) -> 
     assert work == pytest.approx(1e9 / 40e9 + device[1] if copied else 1e9 / 70e9)
 
 
+def test_experts_of_the_host_are_read_slower() -> None:
+    # 1 GB at 0.47 of 100 GB/s.
+    fields = {"weight_bytes": 1e9, "flops": 2e12, "format": "q4_k", "bits": 4.5, "rows": 8, "place": "host"}
+    assert time("experts", experts=ExpertLoad(8, 8, 1, 1.0, 1), **fields)[1] == pytest.approx(1e9 / 47e9)
+
+
 def test_launches_and_stages() -> None:
     assert [launched(10, rows, 1e-6, 3e-6) for rows in (1, 2, 100)] == pytest.approx([10e-6, 30e-6, 30e-6])
     # 2e9 parameters a stage: 0.70 of four stages' time is work, sixteen ubatches take one and fifteen parts of 2.8.
