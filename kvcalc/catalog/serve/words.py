@@ -41,7 +41,7 @@ def flags_in(words: Sequence[str], line: CommandLine) -> Iterator[Given | Positi
         if not _is_flag(word):
             yield Positional(word)
             continue
-        level = _LEVEL.match(word) if line.engine == "vllm" else None
+        level = _LEVEL.match(word) if line.allows("levels") else None
         name, sign, attached = ("-O", "=", level[1]) if level else word.partition("=")
         found = _found(name, line)
         if sign and found.flag is not None and not (level or line.allows("equals")):

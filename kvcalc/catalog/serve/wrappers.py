@@ -7,25 +7,22 @@ from collections.abc import Sequence
 from kvcalc.catalog.serve.emit import Command
 from kvcalc.catalog.serve.table import command_line
 
-PORTS = {"vllm": 8000, "sglang": 30000, "trtllm": 8000, "llamacpp": 8080}
 CACHE = "/root/.cache/huggingface"
 _PLAIN = re.compile(r"[A-Za-z/][\w/.@:=+-]*\Z")
 
 
 def image_of(command: Command) -> str:
     """The engine's own image, of the version that the command is for."""
-    name = str(command_line(command.engine).about["image"])
-    if command.engine == "llamacpp":
-        return f"{name}:server-cuda" + (f"-b{command.version.lstrip('bB')}" if command.version else "")
+    about = command_line(command.engine).about
     if command.version is None:
-        return f"{name}:latest"
-    return f"{name}:{'' if command.engine == 'trtllm' else 'v'}{command.version.lstrip('vV')}"
+        return f"{about['image']}:{about.get('image_newest', 'latest')}"
+    return f"{about['image']}:{about['image_tag'].format(command.version.lstrip('bBvV'))}"
 
 
 def container_words(command: Command) -> tuple[str, ...]:
     """What stands behind the image: the program unless the image starts it, the model and the flags."""
     about = command_line(command.engine).about
-    listens = ("--host", "0.0.0.0", "--port", str(PORTS[command.engine]))
+    listens = ("--host", "0.0.0.0", "--port", str(about["port"]))
     if about["image_program"]:
         return (*command.words, *listens)
     return (about["image_takes"], command.model, *command.arguments, *listens)
@@ -38,7 +35,7 @@ def compose(command: Command, gpus: int) -> str:
         command: what it runs.
         gpus: of this machine that it gets.
     """
-    port = PORTS[command.engine]
+    port = command_line(command.engine).about["port"]
     return "\n".join([
         "services:",
         "  server:",
@@ -67,7 +64,7 @@ def kubernetes(command: Command, gpus: int, replicas: int = 1, name: str = "serv
         replicas: pods.
         name: of both.
     """
-    port = PORTS[command.engine]
+    port = command_line(command.engine).about["port"]
     key = "command" if command_line(command.engine).about["image_program"] else "args"
     return "\n".join([
         "apiVersion: apps/v1",
