@@ -58,6 +58,7 @@ def beside_the_host(found: MemoryBudget, gpu: GpuSpec, share_of_all: bool) -> Me
         pool = replace(pool, high=pool.high + raised) if pool.value <= 0 else pool
     return replace(
         found,
+        requested=found.requested - taken.value,  # engines that take what is free find so much less
         pool=pool,
         initial_use=found.initial_use.plus(kept),
         assumptions=(*found.assumptions, *shared_assumptions(gpu)),

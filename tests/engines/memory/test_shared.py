@@ -100,3 +100,12 @@ def test_what_the_system_keeps_is_taken_of_the_pool_by_engines_that_take_what_is
     ] == [(9 - 2 + 16) * GIB, (10 - 2) * GIB]
     assert system_use(replace(gpu, usable_memory_bytes=95 * GIB)).value == 4 * GIB
     assert system_use(replace(gpu, usable_memory_bytes=95 * GIB - 1)).value == 0
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "llamacpp"])
+@pytest.mark.parametrize("gpu", ["gb10", "jetson-agx-orin-64", "jetson-thor-t5000", "m3 max 64gb", "strix halo"])
+def test_a_small_model_starts_on_every_one(engine: str, gpu: str) -> None:
+    """Weights of 8 GiB: what the system keeps is taken once, from what is free or beside a share of the whole."""
+    deployment = checked(Deployment, {"engine": engine})
+    start = Start(ProfileShape(hidden=4096, vocab=151936, layers=36), load_gpu(gpu), deployment, 8 * GIB)
+    assert budget_of_start(start._replace(max_model_len=32768)).starts
