@@ -96,6 +96,25 @@ class Candidate(Frozen):
     price: Price | None
 
 
+class SeparatePools(Frozen):
+    """Replicas of one layout that compute prompts, and others that decode, joined by a link: the load of all users."""
+
+    deployment: dict[str, Any]  # of a replica of either, by field
+    gpu: str
+    layout: str
+    prefill_replicas: int
+    decode_replicas: int
+    batch: int  # sequences of a decoding replica
+    gpus: int
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    ttft_s: Range
+    tpot_s: Range
+    requests_per_s: float
+    simulate: str  # the `kvcalc simulate` of both pools at this rate
+    commands: tuple[str, ...]  # one a pool: the first computes prompts
+
+
 class PlanResult(Frozen):
     """Those that meet the targets, cheapest first; where none does, the nearest."""
 
@@ -112,6 +131,7 @@ class PlanResult(Frozen):
     judge: str
     percentile: float | None  # that keeps the targets in the simulator; None: the targets are of means
     candidates: tuple[Candidate, ...]
+    separate_pools: tuple[SeparatePools, ...]  # those that cost less than the first, the cheapest first
     tried: int  # deployments
     fitting: int  # of them, those that fit
     meeting: int  # of them, those that meet the targets

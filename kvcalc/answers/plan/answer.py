@@ -5,12 +5,14 @@ from functools import cache, partial
 from typing import Any
 
 from kvcalc.answers.assumptions import assumptions_of
+from kvcalc.answers.plan.apart import apart
 from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.candidate import candidate
 from kvcalc.answers.plan.demand import demand
 from kvcalc.answers.plan.emission import emission
 from kvcalc.answers.plan.halves import Load, searched
 from kvcalc.answers.plan.money import api_price
+from kvcalc.answers.plan.pools import separate_pools
 from kvcalc.answers.plan.ranking import front, ranked
 from kvcalc.answers.plan.search import Found, Limits, Outcome
 from kvcalc.answers.plan.settings import CONTAINERS, SPREAD, PlanSettings, available
@@ -23,7 +25,7 @@ from kvcalc.catalog.models import load_model
 from kvcalc.catalog.prices import priced_names
 from kvcalc.errors import KvcalcError
 from kvcalc.results.data import data_of
-from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SimulatedPlan
+from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SeparatePools, SimulatedPlan
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import IDEAL
@@ -33,6 +35,7 @@ from kvcalc.units import format_usd
 Progress = Callable[[str, float], None]
 MOST_SIMULATED = 10
 MOST_DEAR = 20  # times the first's bill, of what is shown for its speed
+SHOWN = 3  # separate pools
 NEAREST = 3  # shown where nothing meets the targets
 MEANS = "means of a closed loop, as `size` has them: half of the requests may be slower"
 
@@ -149,12 +152,20 @@ def _result(
         judge=settings.judge,
         percentile=settings.percentile,
         candidates=found,
+        separate_pools=_apart(asked, best),
         tried=outcome.tried,
         fitting=len(outcome.met) + len(outcome.beyond) + len(outcome.missed),
         meeting=len(outcome.met),
         emitted=emission(best[0], asked) if met else None,
         summary=tuple(_summary(found, outcome, asked.limits)),
     )
+
+
+def _apart(asked: Asked, best: list[Found]) -> tuple[SeparatePools, ...]:
+    """Prompts and decoding on replicas of their own, where that is cheaper; the simulator has its own percentiles."""
+    if asked.settings.percentile is not None or asked.settings.objective != "usd":
+        return ()
+    return tuple(separate_pools(one, asked) for one in apart(best, asked.demand, asked.targets, asked.limits)[:SHOWN])
 
 
 def _worth(best: list[Found], place: int, on_front: set[int]) -> bool:

@@ -41,6 +41,14 @@ class Demand(NamedTuple):
             return in_flight / seconds
         return in_flight * (1 + self.think_s / seconds)
 
+    def rate(self, seconds: float) -> float:
+        """Requests a second, where each takes so many seconds.
+
+        >>> Demand(200, 10, None).rate(10), Demand(None, 0, 9).rate(10)
+        (10.0, 9)
+        """
+        return self.request_rate if self.request_rate is not None else (self.users or 0) / (seconds + self.think_s)
+
     def in_flight(self, load: float, seconds: float) -> float:
         """The other way round: requests in flight at a part of the load.
 

@@ -106,7 +106,7 @@ def choices(model: ModelSpec, gpu: GpuSpec, given: Mapping[str, list[Any]]) -> I
     """
     layouts = list(_layouts(model, gpu, given))
     weights: list[Flags] = _only("quantization", given) or _weights(model, gpu)
-    caches: list[Flags] = _only("kv_cache_dtype", given) or _caches(gpu)
+    caches: list[Flags] = _only("kv_cache_dtype", given) or _caches(model, gpu)
     more = [_only(field, given) or [{}] for field in ("max_num_seqs", "max_num_batched_tokens")]
     for layout, stored, cached, sequences, budget in product(layouts, weights, caches, *more):
         yield layout | stored | cached | sequences | budget
@@ -145,6 +145,7 @@ def _weights(model: ModelSpec, gpu: GpuSpec) -> list[Flags]:
     return [{}, {"quantization": "fp8"}]
 
 
-def _caches(gpu: GpuSpec) -> list[Flags]:
+def _caches(model: ModelSpec, gpu: GpuSpec) -> list[Flags]:
     """As the checkpoint says; in eight bits, where the GPU computes in them."""
-    return [{}] if gpu.peak("fp8") is None else [{}, {"kv_cache_dtype": "fp8"}]
+    narrow = (model.kv_cache_dtype or "").startswith("fp8")
+    return [{}] if gpu.peak("fp8") is None or narrow else [{}, {"kv_cache_dtype": "fp8"}]

@@ -20,7 +20,7 @@ def page(report: PlanReport) -> Page:
         title=_title(result),
         verdict=f"{result.meeting} of {result.tried} deployments meet it" if result.met else "nothing meets it",
         good=result.met,
-        blocks=(_table(result), *_words(result), *_first(result.candidates[0])),
+        blocks=(_table(result), *_words(result), *_first(result.candidates[0]), *_apart(result)),
         notes=assumed(report),
     )
 
@@ -71,6 +71,25 @@ def _first(one: Candidate) -> Iterator[Block]:
     if one.command is not None:
         yield started_by(one.command)
     yield Text(title="The same figures", lines=(one.size,))
+
+
+def _apart(result: PlanResult) -> Iterator[Block]:
+    """Prompts and decoding on replicas of their own, where that costs less."""
+    if not result.separate_pools:
+        return
+    one = result.separate_pools[0]
+    cost = "" if one.usd_per_hour is None else f", {format_usd(one.usd_per_hour)} an hour"
+    yield Facts(
+        title=f"Cheaper apart: {one.prefill_replicas} × {one.layout} for prompts, {one.decode_replicas} to decode",
+        rows=(
+            ("GPUs", f"{one.gpus} {one.deployment['gpu']}{cost}", f"{one.batch} sequences in each that decodes"),
+            ("first token", format_seconds(one.ttft_s.value), f"its cache sent; {spread_of(one.ttft_s)}"),
+            ("per output token", format_seconds(one.tpot_s.value), spread_of(one.tpot_s)),
+        ),
+    )
+    for command in one.commands:
+        yield started_by(command)._replace(title="")
+    yield Text(title="Simulated by", lines=(one.simulate,))
 
 
 def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:

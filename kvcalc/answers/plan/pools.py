@@ -1,0 +1,56 @@
+"""Separate pools, with everything a reader asks of them."""
+
+import shlex
+
+from kvcalc.answers.command import command_for
+from kvcalc.answers.plan.apart import Apart
+from kvcalc.answers.plan.asked import Asked
+from kvcalc.answers.plan.candidate import flags_of, layout_of
+from kvcalc.answers.plan.money import HOURS_A_MONTH
+from kvcalc.results.plan import SeparatePools
+from kvcalc.specs.checked import flag_of
+
+# How each engine is told which pool a server belongs to: vLLM's docs/features/nixl_connector_usage.md (0.12), SGLang's
+# --disaggregation-mode (python/sglang/srt/server_args.py).
+ROLES = {
+    "vllm": tuple(("--kv-transfer-config.kv_connector", "NixlConnector", "--kv-transfer-config.kv_role", role)
+                  for role in ("kv_producer", "kv_consumer")),
+    "sglang": tuple(("--disaggregation-mode", role) for role in ("prefill", "decode")),
+}  # fmt: skip
+
+
+def separate_pools(one: Apart, asked: Asked) -> SeparatePools:
+    """The answer's row."""
+    deployed, flags = one.found.fleet.deployed, flags_of(one.found)
+    replicas = one.prefill + one.decode
+    command = command_for(deployed.question)
+    return SeparatePools(
+        deployment=flags,
+        gpu=deployed.gpu.title,
+        layout=layout_of(flags),
+        prefill_replicas=one.prefill,
+        decode_replicas=one.decode,
+        batch=one.batch,
+        gpus=replicas * deployed.deployment.gpus,
+        usd_per_hour=one.usd_per_hour,
+        usd_per_month=None if one.usd_per_hour is None else HOURS_A_MONTH * one.usd_per_hour,
+        ttft_s=one.ttft,
+        tpot_s=one.tpot,
+        requests_per_s=one.rate,
+        simulate=_simulate(one, asked),
+        commands=() if command is None else tuple(
+            shlex.join([*command.words, *role]) for role in ROLES[deployed.deployment.engine]
+        ),
+    )  # fmt: skip
+
+
+def _simulate(one: Apart, asked: Asked) -> str:
+    """The command that runs both pools at the rate that they were planned for."""
+    workload = asked.workload
+    load = {"data_parallel_size": one.prefill + one.decode, "prefill_replicas": one.prefill,
+            "input_len": workload.input_len, "output_len": workload.output_len,
+            "request_rate": f"{one.rate:.4g}"}  # fmt: skip
+    words = ["kvcalc", "simulate", asked.model]
+    for name, value in (flags_of(one.found) | load).items():
+        words += [flag_of(name)] if value is True else [flag_of(name), str(value)]
+    return shlex.join(words)
