@@ -37,7 +37,7 @@ ENGINES = [
     "kv gpt-oss-120b --engine vllm --context 8k",
     "step gpt-oss-20b --gpu h100-sxm -tp 2 --batch 16 --context 8k --price 2.50",
     "prefill llama-3-8b --gpu h100-sxm --isl 8k --osl 256 --tpot 30ms --price 2.50",
-    "plan llama-3-8b --gpu l40s --isl 2k --osl 300 --users 50 --tpot 40ms --price 2.50 --api-price input=0.5,output=1.5",
+    "plan llama-3-8b --gpu l40s --isl 2k --osl 300 --users 50 --tpot 40ms --price 2 --api-price input=1,output=2",
     "speculate llama-3-8b --gpu h100-sxm --draft llama-3.2-1b --acceptance 0.8 --context 2k --price 2.50",
 ]
 
