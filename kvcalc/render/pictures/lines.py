@@ -55,12 +55,12 @@ def labels(encoding: Spec, colour: Colours, **place: Any) -> list[Spec]:
     return [{"mark": mark, "encoding": encoding} for mark in ({**text, **outline}, text)]
 
 
-def rule(target: Target, colour: Colours, align: str = "left") -> list[Spec]:
+def rule(target: Target, colour: Colours) -> list[Spec]:
     """A target: a dashed line across the frame, and its name beside it."""
     at: dict[str, Any] = {target.axis: {"datum": target.value, "type": "quantitative"}}
     across = target.axis == "y"
     place: Spec = {"x": {"value": {"expr": "width"}}} if across else {"y": {"value": 0}}
-    label = {"type": "text", "color": colour["magenta"], "fontWeight": 600, "align": align}
+    label = {"type": "text", "color": colour["magenta"], "fontWeight": 600, "align": "left"}
     offset = {"dx": 6} if across else {"dx": -4, "dy": -8}
     return [
         {"data": {"values": [{}]}, "mark": "rule", "encoding": at},

@@ -160,7 +160,6 @@ def _memory(rows: list[dict[str, Any]], state: dict[str, Any], found: Explorer, 
     limit = found.memory_bytes_per_gpu / GIB
     weights, other = found.weight_bytes_per_gpu / GIB, found.other_bytes_per_gpu / GIB
     parts = {"weights": colour["orange"], "the engine": colour["muted"], "cache": colour["amber"]}
-    side = "right" if weights + other <= limit else "left"  # of the limit there is room for its name
     order = "indexof(['weights', 'the engine', 'cache'], datum.part)"
     split: list[Spec] = [
         chosen("batch"),
@@ -181,7 +180,7 @@ def _memory(rows: list[dict[str, Any]], state: dict[str, Any], found: Explorer, 
                 "order": {"field": "order", "sort": "ascending"},
             },
         },
-        *rule(Target(f"{limit:,.1f} GiB that the engine may use", "x", limit), colour, align=side),
+        *rule(Target(f"limit {limit:,.1f} GiB", "x", limit), colour),
     ]  # fmt: skip
     return chart(rows, layers, height=44, params=parameters(**state), transform=[chosen(*CURVE)],
                  description="Memory of one GPU: weights, the engine, the cache of the batch")  # fmt: skip
