@@ -8,7 +8,6 @@ from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Step
 from kvcalc.specs.deployment import Layout
-from kvcalc.timing.lesson import attention_flops
 
 VECTOR, KEY = 512 * 2, 128 * 2  # bytes of a vector and of an index key in 16 bits
 
@@ -23,19 +22,6 @@ def test_vectors_by_their_ratio_beside_a_window() -> None:
     context = 8192
     read = 43 * 128 * VECTOR + 21 * (512 * VECTOR + context / 4 * KEY) + 20 * context / 128 * VECTOR
     assert found.read(context) - found.fixed_bytes == read
-
-
-def test_the_lessons_count_of_its_attention() -> None:
-    """4 FLOPs for each of 64 heads' 512 elements and each vector: the window's 128, and the history's."""
-    seen = 2 * 128 + 21 * (128 + 512) + 20 * (128 + 8192 / 128)
-    assert attention_flops(DEEPSEEK_V4_FLASH, 8192) == 4 * 64 * 512 * seen
-    short = 2 * 100 + 21 * (100 + 25) + 20 * (100 + 100 / 128)
-    assert attention_flops(DEEPSEEK_V4_FLASH, 100) == 4 * 64 * 512 * short
-
-
-def test_the_lessons_count_of_cross_attention() -> None:
-    """Llama-3.2-90B-Vision: 80 layers over the context, 20 over the image's 6,404 patches."""
-    assert attention_flops(load_model("llama-3.2-90b-vision"), 1000) == 4 * 64 * 128 * (80 * 1000 + 20 * 6404)
 
 
 @pytest.mark.parametrize("tp", [1, 2])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from engines.models import DEEPSEEK_V4_FLASH
 
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.work import Step
@@ -23,9 +24,12 @@ from kvcalc.timing.serving import (
     beyond_capacity,
     busy_prompt,
     chunks,
+    closed_loop_tpot,
     first_token,
     hastened,
+    polling,
     prefills_seen,
+    prompt_wait,
     static_batch_time,
     steady_state,
 )
@@ -194,3 +198,40 @@ def test_who_waits_for_a_place_waits_for_whole_answers() -> None:
     found = beyond_capacity(held, asked, 20, 8)
     assert found.ttft.value == pytest.approx(1.0 + 1.5 * (1.0 + 100 * 0.020))
     assert beyond_capacity(held, asked, 8, 8) is held
+
+
+def test_the_lessons_count_of_compressed_attention() -> None:
+    """4 FLOPs for each of 64 heads' 512 elements and each vector: the window's 128, and the history's."""
+    seen = 2 * 128 + 21 * (128 + 512) + 20 * (128 + 8192 / 128)
+    assert attention_flops(DEEPSEEK_V4_FLASH, 8192) == 4 * 64 * 512 * seen
+    short = 2 * 100 + 21 * (100 + 25) + 20 * (100 + 100 / 128)
+    assert attention_flops(DEEPSEEK_V4_FLASH, 100) == 4 * 64 * 512 * short
+
+
+def test_the_lessons_count_of_cross_attention() -> None:
+    """Llama-3.2-90B-Vision: 80 layers over the context, 20 over the image's 6,404 patches."""
+    assert attention_flops(load_model("llama-3.2-90b-vision"), 1000) == 4 * 64 * 128 * (80 * 1000 + 20 * 6404)
+
+
+def test_a_scheduler_that_looks_seldom() -> None:
+    """Every ten steps of 20 ms, prompts of 0.1 s, the first wave of four apart: 3/4 of (4.5 steps, and half of those
+    prompts that came meanwhile, at most the four others').
+    """
+    few, many = (Requests(input_len=1000, output_len=out, waves=4) for out in (100, 5))
+    assert polling(10, few, 5, (0.1, 0.02)) == pytest.approx(0.75 * (4.5 * 0.02 + 0.05 * 0.5))
+    assert polling(10, many, 5, (0.1, 0.02)) == pytest.approx(0.75 * (4.5 * 0.02 + 0.05 * 4))
+    assert polling(10, few._replace(equal=True), 5, (0.1, 0.02)) == 0
+
+
+def test_prompts_queue_for_each_other() -> None:
+    """0.1 s of each second per client: five keep the engine half busy, fifty more than it can, and none waits alone."""
+    assert prompt_wait(5, 0.1, 0.9) == pytest.approx(0.1 * 0.5 / (2 * 0.5))
+    assert prompt_wait(9, 0.1, 0.9) == pytest.approx(0.1 * 4)  # no more than half of the others
+    assert prompt_wait(50, 0.1, 0.9) == pytest.approx(0.1 * 24.5)
+    assert prompt_wait(1, 0.1, 0.9) == 0
+
+
+def test_others_prompts_fall_into_a_requests_steps() -> None:
+    asked = Requests(input_len=1000, output_len=200)
+    assert closed_loop_tpot(0.01, 0.1, 20, asked) == pytest.approx(0.01 + 20 / 200 * 0.1)
+    assert closed_loop_tpot(0.01, 0.1, -3, asked) == 0.01
