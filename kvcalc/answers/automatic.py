@@ -14,10 +14,14 @@ def fitted(question: Question) -> Question:
         return question
     from kvcalc.answers.deployed import Deployed
 
-    longest, own = Deployed(question).longest(), question.model.max_context
+    deployed, own = Deployed(question), question.model.max_context
+    longest = deployed.longest()
     if longest is None or longest == own:
         return question
     of = "" if own is None else f", of the model's {format_count(own)}"
-    taken = Assumption(name="max_model_len", value=longest, why=f"auto: the longest that fits{of}")
+    held, length = deployed.capacity, deployed.max_model_len
+    expected = held.estimated_max_model_len(length) if held is not None and length is not None else None
+    more = f"; {format_count(expected)} in the pool that is expected" if expected and expected > longest else ""
+    taken = Assumption(name="max_model_len", value=longest, why=f"auto: the longest that is sure to fit{of}{more}")
     model = replace(question.model, assumptions=(*question.model.assumptions, taken))
     return question._replace(model=model, deployment=replace(question.deployment, max_model_len=longest))
