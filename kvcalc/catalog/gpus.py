@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kvcalc.catalog import spellings
 from kvcalc.catalog.files.toml import data_dir, read_toml
+from kvcalc.catalog.gpu_faults import faults
 from kvcalc.catalog.names import did_you_mean
 from kvcalc.catalog.spellings import Meaning, is_near
 from kvcalc.catalog.spellings import gpu_names as gpu_names
@@ -100,11 +101,14 @@ def gpu_from_toml(path: Path) -> GpuSpec:
         KvcalcError: with the file and the first field that is wrong.
     """
     try:
-        return from_file(GpuSpec, read_toml(path, "GPU spec"))
+        gpu = from_file(GpuSpec, read_toml(path, "GPU spec"))
     except Mistake as error:
         known = f"its fields are {', '.join(field_names(GpuSpec))}"
         hint = known if error.why == UNKNOWN_FIELD else "see docs/reference/gpus.md for the form of a GPU spec"
         raise KvcalcError(f"GPU spec {path}: {error.where or 'the file'}: {error.why}", hint=hint) from error
+    for fault in faults(gpu):
+        raise KvcalcError(f"GPU spec {path}: {fault}", hint="base units: bytes, bytes/s, dense FLOP/s; ISO dates")
+    return gpu
 
 
 @cache
