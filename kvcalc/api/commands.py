@@ -12,13 +12,13 @@ from typing import Any, Literal, Unpack, overload
 from kvcalc.api.arguments import several, speaks_of_arguments
 from kvcalc.api.call import call_of
 from kvcalc.api.keywords import (
+    Compare,
     Curve,
     Diagnose,
     Kv,
     Model,
     Plan,
     Prefill,
-    Several,
     Simulate,
     Size,
     Speculate,
@@ -109,10 +109,10 @@ def step(model: str | None = None, *, gpu: str, **flags: Unpack[Step]) -> StepRe
 
 
 @speaks_of_arguments
-def compare(
-    models: str | Sequence[str] | None = None, *, gpu: str | Sequence[str], **flags: Unpack[Size[Several]]
-) -> CompareReport:
+def compare(models: str | Sequence[str] = (), *, gpu: str | Sequence[str], **flags: Unpack[Compare]) -> CompareReport:
     """The same question for every combination of models and of values given as sequences, ranked.
+
+    `baseline` is a file of an earlier answer's JSON: what has changed since stands in the result.
 
     >>> import kvcalc
     >>> r = kvcalc.compare("llama-3-8b", gpu=["l4", "h100-sxm"], engine="ideal", context=2048)
@@ -120,12 +120,15 @@ def compare(
     ['h100-sxm', 'l4']
     """
     from kvcalc.answers.compare.answer import compare as answer
+    from kvcalc.answers.compare.baseline import with_baseline
 
-    names = () if models is None else several(models)
-    commands = {"serve": several(flags.pop("serve"))} if "serve" in flags else {}
-    call = call_of(None, flags, Size)
+    given = dict(flags)
+    served, baseline = given.pop("serve", None), given.pop("baseline", None)
+    call = call_of(None, given, Compare)
     found = {name: value if isinstance(value, str) else several(value) for name, value in call.flags.items()}
-    return answer(names, {"gpu": several(gpu), **found, **commands})
+    commands = {} if served is None else {"serve": several(served)}
+    report = answer(several(models), {"gpu": several(gpu), **found, **commands})
+    return report if baseline is None else with_baseline(report, str(baseline))
 
 
 @speaks_of_arguments
@@ -214,12 +217,19 @@ def plan(model: str | None = None, *, gpu: str | Sequence[str] | None = None, **
 
 
 @speaks_of_arguments
-def check(budget: Budget | str | PathLike[str] = "budget.toml", *, strict: bool = False) -> CheckReport:
-    """Do the deployments of a budget (a file, or `read_budget`'s) still meet their limits? See `result.passed`."""
+def check(
+    budget: Budget | str | PathLike[str] = "budget.toml", *, strict: bool = False, baseline: str | None = None
+) -> CheckReport:
+    """Do the deployments of a budget (a file, or `read_budget`'s) still meet their limits? See `result.passed`.
+
+    `baseline` is a file of an earlier answer's JSON: what has changed since stands in the result.
+    """
     from kvcalc.answers.check.answer import check as answer
+    from kvcalc.answers.check.baseline import with_baseline
     from kvcalc.catalog.budgets import read_budget
 
-    return answer(budget if isinstance(budget, Budget) else read_budget(Path(budget), strict=strict))
+    report = answer(budget if isinstance(budget, Budget) else read_budget(Path(budget), strict=strict))
+    return report if baseline is None else with_baseline(report, baseline)
 
 
 @speaks_of_arguments

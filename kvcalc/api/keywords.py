@@ -158,6 +158,12 @@ class Size(Serving[One], Point[One], Clients[One], Generic[One], total=False):
     """Of `size`, and of `compare`, which takes several values of each."""
 
 
+class Compare(Size[Several], total=False):
+    """Of `compare`."""
+
+    baseline: str
+
+
 class Step(Size[Value], total=False):
     """Of `step`."""
 
@@ -276,10 +282,16 @@ class Plan(Serving[Several], total=False):
     ttft: Value
     tpot: Value
     e2e: Value
+    percentile: Value
+    seed: Value
+    trace: str
     judge: str
     objective: str
     gpus_available: Several
     max_usd_per_hour: Value
+    emit: str
+    utilization: Value
+    api_price: str
     top: Value
 
 

@@ -1,6 +1,7 @@
 """Values → what JSON and CSV can hold."""
 
 import json
+import math
 import re
 from dataclasses import fields
 from functools import cache
@@ -22,7 +23,7 @@ def envelope(report: Report, explain: bool = False) -> dict[str, Any]:
         "kvcalc": __version__,
         "inputs": data["inputs"],
         "result": data["result"],
-        "assumptions": data["assumptions"],
+        "assumptions": [{**one, "value": _finite(one["value"])} for one in data["assumptions"]],
         "sources": data["sources"],
     }
     if data["warnings"]:
@@ -30,6 +31,11 @@ def envelope(report: Report, explain: bool = False) -> dict[str, Any]:
     if explain:
         found["figures"] = data["figures"]
     return found
+
+
+def _finite(value: Any) -> Any:
+    """A config may have Infinity where nothing understands it: JSON has it as text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def json_text(data: dict[str, Any]) -> str:

@@ -112,7 +112,8 @@ def test_every_command_is_a_function() -> None:
 
 
 CLASSES = {
-    "size": keywords.Size, "kv": keywords.Kv, "step": keywords.Step, "compare": keywords.Size, "curve": keywords.Curve,
+    "size": keywords.Size, "kv": keywords.Kv, "step": keywords.Step, "compare": keywords.Compare,
+    "curve": keywords.Curve,
     "simulate": keywords.Simulate, "speculate": keywords.Speculate, "prefill": keywords.Prefill,
     "plan": keywords.Plan, "models": keywords.Model, "diagnose": keywords.Diagnose,
 }  # fmt: skip

@@ -22,7 +22,7 @@ def help_of(command: str) -> str:
 
 HELP = {"": MAIN_HELP, **{command: help_of(command) for command in COMMANDS}}
 # Examples that name files or a Hub id (the network), or that measure the machine.
-ELSEWHERE = re.compile(r"[/|<>]|\.log|\.toml|kvcalc (check$|calibrate|run )")
+ELSEWHERE = re.compile(r"[/|<>]|\.log|\.toml|kvcalc (check\b|calibrate|run )")
 EXAMPLES = [
     line for text in HELP.values() for line in EXAMPLE.findall(text) if not ELSEWHERE.search(line.split(" -o ")[0])
 ]

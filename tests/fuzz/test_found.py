@@ -60,3 +60,10 @@ def test_a_price_file_is_read_again_when_it_has_changed(cli: Cli, tmp_path: Path
         path.write_text(f"[usd_per_gpu_hour]\nl4 = {usd}\n")
         found.append(cli(f"size smollm2-135m --gpu l4 --context 1k --price-file {path} --json").result["usd_per_hour"])
     assert found == [2, 10]
+
+
+def test_infinity_in_a_key_that_nobody_knows(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | {"some_unknown_window": float("inf")}))
+    values = {one["name"]: one["value"] for one in cli(f"kv {path} --json").json["assumptions"]}
+    assert values["some_unknown_window"] == "inf"
