@@ -22,7 +22,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
 
     \b
       kvcalc report llama-3-8b --gpu h100-sxm -o llama.html
-      kvcalc report deepseek-v3 --gpu h200-sxm -tp 8 --isl 4k --osl 500 -o page.html
+      kvcalc report deepseek-v3 --gpu h200-sxm -tp 8 --isl 4k --osl 500 -o a.html
     """
     output = Output(flags, formats=("html", "json"), usual="html")
     own: dict[str, Any] = {flag.field: flags.pop(flag.field) for flag in OWN if flag.field in flags}
