@@ -31,13 +31,15 @@ from kvcalc.formulas.step import (
 POINTS = 1_000_000
 BLOCK = 16_384
 COMMANDS = ("size llama-3-8b --gpu h100-sxm", "step llama-3-8b --gpu h100-sxm", "kv llama-3-8b", "--help")
+MILLION = 1_000_000
 # name, aim (20 s and 40 s where the loop takes 0.12 s), requests, clients, prefix cache with shared prompts
 SIMULATIONS = (
     ("simulate, 74 at once, open", 167.0, 10_000, None, False),
     ("simulate, 74 at once, open", 167.0, 100_000, None, False),
-    ("simulate, 1,000 clients", 167.0, 20_000, 1000, False),
+    ("simulate, 1,000 clients", 167.0, 50_000, 1000, False),
     ("simulate, prefix cache, 74 at once", 333.0, 20_000, None, True),
 )
+AIM_COMMAND_RUNS, AIM_REFERENCE, AIM_MEMORY = 500.0, 1 / 80, 1.0
 # a page: 5 s where the interpreter takes 0.03 s
 AIM_SWEEP, AIM_COMMAND, AIM_HELP, AIM_PLAN, AIM_REPORT = 10, 14, 5, 60, 167
 # every GPU with a list price
@@ -133,8 +135,17 @@ def command_row(command: str, repeats: int) -> dict[str, Any]:
 
 def simulation_row(name: str, aim: float, count: int, closed: int | None, shared: bool) -> dict[str, Any]:
     """Requests of 512 tokens in and 500 out through the scheduler, per million, against 10⁷ turns of an empty loop."""
-    from kvcalc.answers.simulate.machine import Simulated
     from kvcalc.answers.simulate.runs import run
+
+    replica, requests = simulated_load(count, closed, shared)
+    pairs = [(cpu_seconds(lambda: run(replica, requests)), cpu_seconds(empty_loop)) for _ in range(3)]
+    ratio = min(one for one, _ in pairs) / count * MILLION / min(loop for _, loop in pairs)
+    return row(f"{name}, {count:,} requests, for a million", ratio, "10⁷ turns of an empty loop", aim)
+
+
+def simulated_load(count: int, closed: int | None, shared: bool = False) -> tuple[Any, Any]:
+    """Requests of 512 tokens in and 1 to 999 out, about 74 at once or so many clients, and the engine."""
+    from kvcalc.answers.simulate.machine import Simulated
     from kvcalc.simulator.settings import Settings
     from kvcalc.simulator.traffic import Length, Sharing, Traffic, requests_of
 
@@ -142,15 +153,51 @@ def simulation_row(name: str, aim: float, count: int, closed: int | None, shared
     slots = closed or 1024
     step = times.decode(74, 74 * 762, (), ())[0] + 74 / 500 * times.mixed(0, 0, (), [(0, 512)])
     traffic = Traffic(
-        count=count, prompt=Length(512), output=Length(500), rate=None if closed else 74 / (500 * step), clients=closed,
-        sharing=Sharing(256, 8) if shared else Sharing(),
+        count=count, prompt=Length(512), output=Length(500, 1, 999), rate=None if closed else 74 / (500 * step),
+        clients=closed, sharing=Sharing(256, 8) if shared else Sharing(),
     )  # fmt: skip
-    settings = Settings(slots, 8192, 60 * max(slots, 200), prefix_caching=shared)
-    requests = requests_of(traffic)
-    replica = Simulated(settings, times)
-    seconds = min(cpu_seconds(lambda: run(replica, requests)) for _ in range(3))
-    ratio = seconds / count * 1e6 / cpu_seconds(empty_loop)
-    return row(f"{name}, {count:,} requests, for a million", ratio, "10⁷ turns of an empty loop", aim)
+    return Simulated(Settings(slots, 8192, 100 * max(slots, 200), prefix_caching=shared), times), requests_of(traffic)
+
+
+def command_runs_row(count: int = 100_000) -> dict[str, Any]:
+    """The whole `simulate` command, from made traffic to percentiles: three runs, for the range, and what it can serve.
+
+    Three times what one run may take.
+    """
+    from kvcalc.answers.simulate.ask import Asked, simulate_from
+
+    _, requests = simulated_load(count, None)
+    rate = str((count - 1) / requests.arrival_s[-1])
+    asked = Asked("llama-3-8b", {"gpu": "h100-sxm"}, {"input_len": "512", "output_len": "1-999"},
+                  {"requests": str(count), "request_rate": rate})  # fmt: skip
+    pairs = [(cpu_seconds(lambda: simulate_from(asked)), cpu_seconds(empty_loop)) for _ in range(2)]
+    ratio = min(one for one, _ in pairs) / count * MILLION / min(loop for _, loop in pairs)
+    name = f"simulate, the command with its range, {count:,} requests, for a million"
+    return row(name, ratio, "10⁷ turns of an empty loop", AIM_COMMAND_RUNS)
+
+
+def reference_row(count: int = 400) -> dict[str, Any]:
+    """Jumps against the plain reference of the tests, which goes step by step and block by block."""
+    from kvcalc.answers.simulate.runs import run
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.simulator.reference import simulate
+
+    replica, requests = simulated_load(count, None)
+    times = replica.times
+    jump = min(cpu_seconds(lambda: run(replica, requests)) for _ in range(3))
+    plain = cpu_seconds(lambda: simulate(replica.settings, requests, times))
+    return row(f"simulate, {count:,} requests, jumps", jump / plain, "the reference, step by step", AIM_REFERENCE)
+
+
+def memory_row(count: int = MILLION) -> dict[str, Any]:
+    """The most that a process of its own holds while it simulates a million requests, in decimal gigabytes."""
+    code = "import resource; from speed import simulated_load; from kvcalc.answers.simulate.runs import run"
+    script = f"{code}; run(*simulated_load({count}, None)); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    here = Path(__file__).resolve().parent
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=here)
+    kib = int(done.stdout.split()[-1])
+    return row(f"simulate, memory of {count:,} requests", kib * 1024 / 1e9, "one gigabyte", AIM_MEMORY)
 
 
 def step_times() -> Any:
@@ -176,7 +223,7 @@ def empty_loop() -> None:
 
 
 def row(name: str, ratio: float | None, against: str, aim: float) -> dict[str, Any]:
-    return {"name": name, "ratio": None if ratio is None else round(ratio, 2), "against": against, "aim": aim}
+    return {"name": name, "ratio": None if ratio is None else round(ratio, 4), "against": against, "aim": aim}
 
 
 def main() -> None:
@@ -187,14 +234,15 @@ def main() -> None:
     rows = [sweep_row(dtype) for dtype in ("float64", "int64")]
     rows.append(everything_row("llama-3-70b"))
     rows += [simulation_row(*one) for one in SIMULATIONS]
+    rows += [command_runs_row(), reference_row(), memory_row()]
     rows += [command_row(command, options.repeats) for command in (*COMMANDS, PLAN)]
     rows.append(command_row(REPORT, min(REPORTS, options.repeats)))
     if options.json:
         print(json.dumps({"rows": rows}, indent=1))
         return
     for one in rows:
-        ratio = f"{one['ratio']:.1f}" if one["ratio"] is not None else "failed"
-        print(f"{one['name']:<74} {ratio:>7} x  {one['against']} (aim: at most {one['aim']})")
+        ratio = f"{one['ratio']:.3g}" if one["ratio"] is not None else "failed"
+        print(f"{one['name']:<74} {ratio:>7} x  {one['against']} (aim: at most {one['aim']:.3g})")
 
 
 if __name__ == "__main__":

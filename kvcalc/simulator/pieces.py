@@ -63,6 +63,17 @@ class Queue:
         last.next = ring.previous = piece  # type: ignore[union-attr]
         self.blocks += piece.high - piece.low
 
+    def append_nameless(self, count: int) -> None:
+        """So many blocks that nobody can find; behind others of that kind they need no piece of their own."""
+        last = self.ring.previous
+        if count <= 0:
+            return
+        if last is not self.ring and last.segment is None:  # type: ignore[union-attr]
+            last.high += count  # type: ignore[union-attr]
+            self.blocks += count
+        else:
+            self.append(Piece(None, 0, count, 0))
+
     def remove(self, piece: Piece) -> None:
         """Out of any place."""
         before, after = piece.previous, piece.next

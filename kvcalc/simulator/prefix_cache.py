@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from kvcalc.simulator.pieces import Piece, Queue, Segment
 from kvcalc.simulator.prefixes import Path
 
-Found = list[tuple[Piece, int, int]]  # pieces of a request's first blocks, and which blocks of them it may take
+Found = Sequence[tuple[Piece, int, int]]  # pieces of a request's first blocks, and which blocks of them it may take
+
+NOWHERE: Found = ()
 
 
 class PrefixPool:
@@ -29,14 +31,17 @@ class PrefixPool:
         self.reached: dict[int, int] = {}  # blocks of a request that are in pieces already
         self.queue = Queue()
         self.queue.append(Piece(None, 0, blocks, 0))
-        self._found: Found = []
+        self._found: Found = NOWHERE
 
     def found(self, request: int, known: int) -> tuple[int, int]:
         """Leading blocks that are cached, and how many of those nobody holds; never all: one token is computed."""
+        if not self.paths[request] and request not in self.own:
+            self._found = NOWHERE  # it shares nothing, and was never stopped
+            return 0, 0
         if self.queue.blocks > self.free:
             self.queue.pop_blocks(self.queue.blocks - self.free)
         most = (known - 1 - self.dropped) // self.block_size
-        pieces: Found = []
+        pieces: list[tuple[Piece, int, int]] = []
         count = idle = 0
         for segment, size in self._segments(request):
             place = 0
@@ -69,6 +74,10 @@ class PrefixPool:
 
     def start(self, request: int, known: int, resumed: bool) -> None:
         """The request holds what `found` reported last."""
+        if not resumed:
+            self.queried += known
+        if not self._found:
+            return
         held, count = [], 0
         for piece, low, high in self._found:
             part = self._part(piece, low, high)
@@ -81,7 +90,6 @@ class PrefixPool:
         self.held[request] = held
         self.reached[request] = count
         if not resumed:
-            self.queried += known
             self.hit += count * self.block_size
 
     def _part(self, piece: Piece, low: int, high: int) -> Piece:
@@ -95,7 +103,9 @@ class PrefixPool:
 
     def named(self, request: int, tokens: int) -> None:
         """Shared blocks that are full now can be found by others; a request's own need no name before it stops."""
-        full, reached = tokens // self.block_size, self.reached[request]
+        if not self.paths[request]:
+            return
+        full, reached = tokens // self.block_size, self.reached.get(request, 0)
         if full <= reached:
             return
         begin = 0
@@ -108,7 +118,7 @@ class PrefixPool:
                     segment = self.segments[number] = Segment()
                 piece = Piece(segment, low, high, 1)
                 segment.pieces.append(piece)
-                self.held[request].append(piece)
+                self.held.setdefault(request, []).append(piece)
                 self.reached[request] = reached = begin + high
             begin += size
             if begin >= full:
@@ -118,25 +128,23 @@ class PrefixPool:
         """Everything goes back, last block first; a request that `returns` leaves its full blocks findable."""
         self.named(request, tokens)
         self.free += self._give_back_own(request, tokens // self.block_size, blocks, returns)
-        for piece in reversed(self.held.pop(request)):
+        for piece in reversed(self.held.pop(request, ())):
             for part in reversed(piece.whole()):
                 part.refs -= 1
                 if not part.refs:
                     self.queue.append(part)
                     self.free += part.high - part.low
-        del self.reached[request]
+        self.reached.pop(request, None)
         if not returns:
             self.own.pop(request, None)
 
     def _give_back_own(self, request: int, full: int, blocks: int, returns: bool) -> int:
         """The blocks that are in no piece: those not full first, for they are the last ones."""
-        reached = self.reached[request]
+        reached = self.reached.get(request, 0)
         if not returns:
-            if blocks > reached:
-                self.queue.append(Piece(None, 0, blocks - reached, 0))
+            self.queue.append_nameless(blocks - reached)
             return blocks - reached
-        if blocks > max(full, reached):
-            self.queue.append(Piece(None, 0, blocks - max(full, reached), 0))
+        self.queue.append_nameless(blocks - max(full, reached))
         if full > reached:
             begin = sum(self.sizes[number] for number in self.paths[request])
             segment = self.own.setdefault(request, Segment())
