@@ -186,7 +186,7 @@ def reference_row(count: int = 400) -> dict[str, Any]:
     replica, requests = simulated_load(count, None)
     times = replica.times
     jump = min(cpu_seconds(lambda: run(replica, requests)) for _ in range(3))
-    plain = cpu_seconds(lambda: simulate(replica.settings, requests, times))
+    plain = cpu_seconds(lambda: simulate(replica.settings, requests, times))  # type: ignore[no-untyped-call]
     return row(f"simulate, {count:,} requests, jumps", jump / plain, "the reference, step by step", AIM_REFERENCE)
 
 

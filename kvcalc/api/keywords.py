@@ -95,6 +95,9 @@ class Simulate(Serving[Value], total=False):
     shared_prefix: Value
     prefix_groups: Value
     turns: Value
+    tool_calls: Value
+    tool_time: Value
+    lengths_from: str
     samples: Value
     beam: Value
     trace: str

@@ -7,6 +7,7 @@ from kvcalc.cli.files import check_writable, write_file
 from kvcalc.cli.flags import CONCURRENCY, GPU, OUTPUT, SERVING, TARGETS, Flag
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import DRAWN, FORMATS, PICTURES, Output
+from kvcalc.cli.progress import bar
 from kvcalc.errors import KvcalcError
 
 
@@ -31,6 +32,9 @@ TRAFFIC = (
     _flag("Requests", "shared_prefix", "--shared-prefix", "TOKENS", "A system prompt before every prompt."),
     _flag("Requests", "prefix_groups", "--prefix-groups", "N", "Different system prompts. Default 1."),
     _flag("Requests", "turns", "--turns", "N", "Turns of a session, each with all that was said before."),
+    _flag("Requests", "tool_calls", "--tool-calls", "N", "Of a turn, each a request with what the tool answered."),
+    _flag("Requests", "tool_s", "--tool-time", "TIME", "That a tool takes to answer."),
+    _flag("Requests", "lengths_from", "--lengths-from", "FILE", "Lengths drawn from those of a trace."),
     _flag("Requests", "samples", "--samples", "N", "Answers to each prompt, which they share."),
     _flag("Requests", "beam", "--beam", "N", "Beams of each request: what their block tables share."),
     _flag("Requests", "trace", "--trace", "FILE", "Azure, Mooncake, BurstGPT, LLMServingSim, a log, bench results."),
@@ -110,7 +114,9 @@ def command(model: ModelArgument, flags: Flags) -> None:
         _refuse_beside_sweep(writable)
         output.emit(sweep(asked, lists, own.get("ray")), sweeps.sweep_page, sweeps.sweep_rows, drawn.sweep_pictures)
         return
-    output.emit(simulate_from(asked, lambda run: _write(run, writable)), pages.page, pages.rows, drawn.pictures)
+    with bar() as progress:
+        report = simulate_from(asked, lambda run: _write(run, writable), progress)
+    output.emit(report, pages.page, pages.rows, drawn.pictures)
 
 
 def _checked(name: str) -> Path:

@@ -126,6 +126,10 @@ class PrefixPool:
 
     def release(self, request: int, tokens: int, blocks: int, returns: bool) -> None:
         """Everything goes back, last block first; a request that `returns` leaves its full blocks findable."""
+        if not returns and not self.paths[request] and request not in self.own:
+            self.queue.append_nameless(blocks)
+            self.free += blocks
+            return
         self.named(request, tokens)
         self.free += self._give_back_own(request, tokens // self.block_size, blocks, returns)
         for piece in reversed(self.held.pop(request, ())):

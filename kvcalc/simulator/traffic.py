@@ -37,13 +37,28 @@ class Length:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Lengths as requests had them: prompts and answers are drawn together, each as often as any other."""
+
+    prompts: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def drawn(self, rng: Any, count: int) -> tuple[list[int], list[int]]:
+        """So many pairs."""
+        places = rng.integers(0, len(self.prompts), count).tolist()
+        return [self.prompts[place] for place in places], [self.outputs[place] for place in places]
+
+
+@dataclass(frozen=True, slots=True)
 class Sharing:
     """What prompts have in common: system prompts, and turns that repeat the conversation so far."""
 
     prefix: int = 0  # tokens of a system prompt
     groups: int = 1  # system prompts, each as popular as the others
     turns: int = 1  # requests of a session, each after the answer to the last
-    pause_s: float = 0.0  # between an answer and the next turn: reading, typing, tools
+    pause_s: float = 0.0  # between an answer and the next turn: reading, typing
+    tool_calls: int = 0  # requests of one turn before its last, each after a tool has answered the one before
+    tool_s: float = 0.0  # that a tool takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,7 @@ class Traffic:
     count: int
     prompt: Length
     output: Length
+    measured: Measured | None = None  # in place of both
     rate: float | None = None  # requests (of sessions: first turns) per second
     process: Process = "poisson"
     burstiness: float = 1.0  # gamma: the square of the coefficient of variation; above 1 in bursts
@@ -73,9 +89,12 @@ def requests_of(traffic: Traffic) -> Requests:
     import numpy as np
 
     seed, count, sharing = traffic.seed, traffic.count, traffic.sharing
-    outputs = traffic.output.drawn(np.random.default_rng(seed), count)
-    prompts = traffic.prompt.drawn(np.random.default_rng([seed, 1]), count)
-    if sharing.turns > 1:
+    if traffic.measured is not None:
+        prompts, outputs = traffic.measured.drawn(np.random.default_rng([seed, 1]), count)
+    else:
+        outputs = traffic.output.drawn(np.random.default_rng(seed), count)
+        prompts = traffic.prompt.drawn(np.random.default_rng([seed, 1]), count)
+    if sharing.turns > 1 or sharing.tool_calls:
         return _sessions(traffic, prompts, outputs)
     chains, sizes = None, {}
     if sharing.prefix:
@@ -138,7 +157,9 @@ def _sessions(traffic: Traffic, prompts: list[int], outputs: list[int]) -> Reque
     """Turns of conversations: each prompt is all that was said before and something new."""
     import numpy as np
 
-    sharing, turns = traffic.sharing, traffic.sharing.turns
+    sharing = traffic.sharing
+    each = 1 + sharing.tool_calls
+    turns = sharing.turns * each  # requests of a session
     sessions = -(-traffic.count // turns)
     groups = np.random.default_rng([traffic.seed, 3]).integers(0, max(1, sharing.groups), sessions).tolist()
     starts = _arrivals(traffic, sessions) if traffic.clients is None else [0.0] * sessions
@@ -158,7 +179,7 @@ def _sessions(traffic: Traffic, prompts: list[int], outputs: list[int]) -> Reque
         made.output.append(outputs[i])  # type: ignore[attr-defined]
         made.chains.append(said[session])  # type: ignore[union-attr]
         made.after.append(-1 if turn == 0 else i - sessions)  # type: ignore[union-attr]
-        made.pause_s.append(sharing.pause_s)  # type: ignore[union-attr]
+        made.pause_s.append(sharing.tool_s if turn % each else sharing.pause_s)  # type: ignore[union-attr]
         length[session] += prompts[i] + outputs[i]
     return made
 

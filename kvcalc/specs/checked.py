@@ -23,6 +23,7 @@ FLAG_OF = {
     "tpot_s": "--tpot",
     "e2e_s": "--e2e",
     "think_s": "--think-time",
+    "tool_s": "--tool-time",
     "step_time_s": "--step-time",
     "kv_offload_bytes": "--kv-offload-gb",
     "network_bandwidth_bytes_per_s": "--network-bandwidth",

@@ -221,3 +221,48 @@ def test_the_host_holds_what_the_gpu_cannot(cli: Cli) -> None:
     # 128 KiB a token cannot come faster than PCIe 5 carries them: 63 GB/s
     loaded = found["offload"]["loaded_tokens_per_request"]
     assert found["offload"]["load_s_per_request"] > loaded * 131_072 / 63e9
+
+
+def test_lengths_drawn_from_a_trace(cli: Cli, tmp_path: Path) -> None:
+    """Only pairs that the file has: 100 in and 10 out, or 300 in and 30 out."""
+    path, table = tmp_path / "log.csv", tmp_path / "r.csv"
+    path.write_text("arrival_s,input_tokens,output_tokens\n0,100,10\n9,300,30\n10,0,5\n")
+    line = f"simulate llama-3-8b --gpu l40s --requests 60 --request-rate 2 --lengths-from {path}"
+    assert cli(f"{line} --requests-csv {table}").code == 0
+    rows = list(csv.DictReader(table.open()))
+    assert {(row["input_tokens"], row["output_tokens"]) for row in rows} == {("100", "10"), ("300", "30")}
+    assert "contradict" in cli(f"{line} --isl 100").err
+
+
+def test_tools_answer_between_requests_of_a_turn(cli: Cli, tmp_path: Path) -> None:
+    """Two turns of two calls and an answer: six requests, each with all before it, after the tool or the user."""
+    table = tmp_path / "r.csv"
+    line = "simulate llama-3-8b --gpu l40s --isl 100 --osl 10 --requests 6 --concurrency 1 --turns 2 --think-time 60s"
+    assert cli(f"{line} --tool-calls 2 --tool-time 3s --requests-csv {table}").code == 0
+    rows = sorted(csv.DictReader(table.open()), key=lambda row: float(row["sent_s"]))
+    assert [row["input_tokens"] for row in rows] == ["100", "210", "320", "430", "540", "650"]
+    pauses = [float(b["sent_s"]) - float(a["last_token_s"]) for a, b in zip(rows, rows[1:], strict=False)]
+    assert pauses == pytest.approx([3, 3, 60, 3, 3])
+    assert "--tool-calls" in cli(f"{line} --tool-time 3s").err
+
+
+def test_the_lessons_live_lengths(cli: Cli, tmp_path: Path) -> None:
+    """default_rng(1).integers(100, 3000, 200): 322,055 tokens in 323,568 slots paged, or in 1,638,400 reserved."""
+    import numpy as np
+
+    live = np.random.default_rng(1).integers(100, 3000, 200).tolist()
+    path = tmp_path / "live.jsonl"
+    rows = ({"arrival_s": 0, "input_tokens": one - 1, "output_tokens": 1} for one in live)
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    line = f"simulate llama-3-8b --gpu h100-sxm --engine ideal --step-time 1s --trace {path} --max-model-len 8192"
+    room = "--block-size 16 --num-gpu-blocks-override 110000 --max-num-batched-tokens 400000 --max-num-seqs 200"
+    assert answer(cli, f"{line} {room}")["block_fill"] == pytest.approx(0.995, abs=5e-4)
+    assert answer(cli, f"{line} {room} --reservation max")["block_fill"] == pytest.approx(0.197, abs=5e-4)
+
+
+def test_when_blocks_run_out(cli: Cli) -> None:
+    """Two sequences of 4 + n tokens in five blocks of four: ten tokens each, then the sixth block is missing."""
+    line = f"{LESSON.replace('--isl 1', '--isl 4')} --osl 9 --requests 2 --block-size 4"
+    found = answer(cli, f"{line} --num-gpu-blocks-override 5")
+    assert found["pool_full_s"] == 5
+    assert answer(cli, f"{line} --num-gpu-blocks-override 6")["pool_full_s"] is None

@@ -48,25 +48,41 @@ from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.traffic import rate_of
 from kvcalc.specs.base import Assumption, replace
 
+Progress = Callable[[str, float], None]
+
 
 def simulate(
     question: Question,
     settings: SimulateSettings,
     workload: Workload,
     look: Callable[[Latencies], None] = lambda _: None,
+    progress: Progress = lambda what, share: None,
 ) -> SimulateReport:
-    """Latencies, goodput and use of a workload on this deployment; `look` sees the run with the value's times."""
+    """Latencies, goodput and use of a workload on this deployment.
+
+    Args:
+        question: the deployment, and targets.
+        settings: the scheduler's switches.
+        workload: requests that run, and how many do not.
+        look: sees the run with the value's step times.
+        progress: is told what is done now, and the share that is done.
+    """
     deployed = Deployed(question)
     requests = workload.requests
     mean = (sum(requests.prompt) + sum(requests.output)) / len(requests)
     replica = simulated(deployed, settings, mean)
     factors = (1.0, replica.low, replica.high) if replica.ranged else (1.0,)
+    progress("looking for the highest rate" if settings.find_rate else "simulating", 0.0)
     found = _highest_rate(deployed, settings, replica, requests, factors)
     if found is not None:
         requests = at_rate(requests, _value(found.request_rate))
         workload = dataclasses.replace(workload, requests=requests)
-    runs = [Latencies(run(replica, requests, factor), requests) for factor in factors]
+    runs = []
+    for done, factor in enumerate(factors, 1):
+        runs.append(Latencies(run(replica, requests, factor), requests))
+        progress("simulating", done / (len(factors) + 1))
     look(runs[0])
+    progress("what can be served", len(factors) / (len(factors) + 1))
     result = _result(deployed, settings, workload, replica, runs, factors)
     return SimulateReport(
         inputs=_inputs(deployed, settings, workload),

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvcalc.answers.pasted import ask_served
 from kvcalc.answers.question import Question
-from kvcalc.answers.simulate.answer import simulate
+from kvcalc.answers.simulate.answer import Progress, simulate
 from kvcalc.answers.simulate.figures import Latencies
 from kvcalc.answers.simulate.settings import SimulateSettings, length_of
 from kvcalc.answers.simulate.workload import Workload, accepted, first_of, made, sampled
@@ -27,11 +27,15 @@ class Asked:
     own: Mapping[str, Any]  # of `simulate` alone
 
 
-def simulate_from(asked: Asked, look: Callable[[Latencies], None] = lambda _: None) -> SimulateReport:
+def simulate_from(
+    asked: Asked,
+    look: Callable[[Latencies], None] = lambda _: None,
+    progress: Progress = lambda what, share: None,
+) -> SimulateReport:
     """The simulation that flags ask for; `look` sees the run with the value's step times."""
     settings = checked(SimulateSettings, dict(asked.own))
     question = ask_served(asked.model, dict(asked.flags))
-    return simulate(question, settings, workload_of(question, settings, asked.lengths), look)
+    return simulate(question, settings, workload_of(question, settings, asked.lengths), look, progress)
 
 
 def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping[str, Any]) -> Workload:
@@ -46,7 +50,7 @@ def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping
 
 
 MADE = ("request_rate", "arrivals", "burstiness", "ramp", "isl_sigma", "osl_sigma", "shared_prefix", "prefix_groups",
-        "turns", "urgent", "seed")  # fmt: skip
+        "turns", "tool_calls", "lengths_from", "urgent", "seed")  # fmt: skip
 
 
 def _of_trace(

@@ -37,6 +37,9 @@ class SimulateSettings(Frozen):
     shared_prefix: Annotated[int, Within(ge=0, le=10**7), tokens("--shared-prefix")] = 0
     prefix_groups: Annotated[int, Within(ge=1, le=10**6), count("--prefix-groups")] = 1
     turns: Annotated[int, Within(ge=1, le=1000), count("--turns")] = 1
+    tool_calls: Annotated[int, Within(ge=0, le=1000), count("--tool-calls")] = 0
+    tool_s: Annotated[Seconds, _seconds("--tool-time")] = 0.0
+    lengths_from: str | None = None
     samples: Annotated[int, Within(ge=1, le=1024), count("--samples")] = 1
     beam: Annotated[int, Within(ge=1, le=1024), count("--beam")] = 1
     trace: str | None = None

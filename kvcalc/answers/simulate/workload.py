@@ -6,7 +6,8 @@ from typing import Any
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.errors import KvcalcError
 from kvcalc.simulator.requests import Chain, Requests
-from kvcalc.simulator.traffic import Length, Sharing, Traffic
+from kvcalc.simulator.traces.read import read_trace
+from kvcalc.simulator.traffic import Length, Measured, Sharing, Traffic
 
 DEFAULT_REQUESTS = 1000
 WAVES = 10  # of a closed loop, as --num-prompts has it
@@ -29,8 +30,16 @@ def made(settings: SimulateSettings, prompt: Length | None, output: Length | Non
     Raises:
         KvcalcError: no lengths, or no word on when requests come.
     """
+    measured = None
+    if settings.lengths_from is not None:
+        if prompt is not None or output is not None:
+            raise KvcalcError("--lengths-from and --isl or --osl contradict each other", hint="leave one of them out")
+        measured = lengths_of(settings.lengths_from)
+        prompt = output = Length(mean=1)
     if prompt is None or output is None:
-        raise KvcalcError("how long are the requests?", hint="give --isl and --osl, or a --trace")
+        raise KvcalcError("how long are the requests?", hint="give --isl and --osl, --lengths-from, or a --trace")
+    if settings.tool_s and not settings.tool_calls:
+        raise KvcalcError("--tool-time: how many calls does a turn make?", hint="give --tool-calls")
     rate = settings.request_rate
     if clients is not None and rate is not None:
         raise KvcalcError("--request-rate and --concurrency contradict each other", hint="give one of the two")
@@ -43,16 +52,34 @@ def made(settings: SimulateSettings, prompt: Length | None, output: Length | Non
         count=settings.requests or (max(DEFAULT_REQUESTS, WAVES * clients) if clients else DEFAULT_REQUESTS),
         prompt=prompt,
         output=output,
+        measured=measured,
         rate=rate,
         process=settings.arrivals,
         burstiness=settings.burstiness,
         ramp=settings.ramp,
         clients=clients,
-        think_s=settings.think_s if settings.turns == 1 else 0.0,
-        sharing=Sharing(settings.shared_prefix, settings.prefix_groups, settings.turns, settings.think_s),
+        think_s=settings.think_s if settings.turns == 1 and not settings.tool_calls else 0.0,
+        sharing=Sharing(
+            settings.shared_prefix,
+            settings.prefix_groups,
+            settings.turns,
+            settings.think_s,
+            settings.tool_calls,
+            settings.tool_s,
+        ),
         urgent=settings.urgent,
         seed=settings.seed,
     )
+
+
+def lengths_of(path: str) -> Measured:
+    """The lengths of a trace's requests, those that an engine would take."""
+    found = read_trace(path).requests
+    pairs = [(p, o) for p, o in zip(found.prompt, found.output, strict=True) if p > 0 and o > 0]
+    if not pairs:
+        raise KvcalcError(f"--lengths-from: {path} has no requests with tokens", hint="is it the right file?")
+    prompts, outputs = zip(*pairs, strict=True)
+    return Measured(prompts, outputs)
 
 
 def accepted(requests: Requests, longest: int | None, ordered: int = 0, source: str = "") -> Workload:

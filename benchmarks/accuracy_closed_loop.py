@@ -1,0 +1,133 @@
+"""Simulated closed loops against the steady state that every command gives: two ways to the same figures.
+
+python benchmarks/accuracy_closed_loop.py --cases DIR [--most 64] [--engine vLLM] [--json]
+
+Each setting of the `serving_*` cases is simulated with as many clients, ten requests a client and lengths spread by a
+tenth, and its mean TPOT and its tokens/s are compared with those of `size`. No measured value is used.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.performance import Performance
+from kvcalc.answers.question import ask
+from kvcalc.answers.simulate.figures import Latencies
+from kvcalc.answers.simulate.machine import simulated
+from kvcalc.answers.simulate.runs import run
+from kvcalc.answers.simulate.settings import SimulateSettings
+from kvcalc.errors import KvcalcError
+from kvcalc.simulator.traffic import Length, Traffic, requests_of
+
+ENGINES = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm"}
+DTYPES = {"bf16": None, "fp16": None, "fp8": "fp8", "mxfp4": None, "nvfp4": "nvfp4"}
+SPREAD = 0.1  # of a length, either way
+WAVES = 10
+LIMIT_TPOT, LIMIT_THROUGHPUT = 0.02, 0.03
+
+
+def flags_of(case: dict[str, Any]) -> dict[str, Any]:
+    """The flags that ask for a case."""
+    found: dict[str, Any] = {
+        "gpu": case["gpu"].replace("_", "-"),
+        "engine": ENGINES[case["engine"]],
+        "tensor_parallel_size": str(case.get("tp") or 1),
+        "pipeline_parallel_size": str(case.get("pp") or 1),
+        "input_len": str(case["input_len"]),
+        "output_len": str(case["output_len"]),
+        "concurrency": str(case["batch"]),
+    }
+    if (case.get("ep") or 1) > 1:
+        found["enable_expert_parallel"] = True
+    if DTYPES.get(case["weights_dtype"]):
+        found["quantization"] = DTYPES[case["weights_dtype"]]
+    if case.get("kv_dtype") == "fp8":
+        found["kv_cache_dtype"] = "fp8"
+    return found
+
+
+def compared(case: dict[str, Any]) -> dict[str, Any]:
+    """Relative differences of TPOT and tokens/s, simulated over steady."""
+    deployed = Deployed(ask(case["model"], flags_of(case)))
+    steady = Performance(deployed).serving
+    if steady is None or steady.tpot_s is None or steady.waiting:
+        raise KvcalcError("not all clients run at once", hint="none")
+    prompt, output, clients = case["input_len"], case["output_len"], case["batch"]
+    traffic = Traffic(max(WAVES * clients, 200), _around(prompt), _around(output), clients=clients)
+    requests = requests_of(traffic)
+    settings = SimulateSettings()
+    found = Latencies(run(simulated(deployed, settings, prompt + output), requests), requests)
+    return {
+        "case": f"{case['model']}, {case['gpu']}, {case['engine']}, {prompt}/{output}, {clients} clients",
+        "tpot": float(found.tpot[found.tpot > 0].mean()) / steady.tpot_s.value - 1,
+        "throughput": sustained(found) / steady.output_tokens_per_s.value - 1,
+    }
+
+
+def sustained(found: Latencies) -> float:
+    """Output tokens per second while every client is busy: from the first answer until the last request is sent."""
+    ends, outputs = np.frombuffer(found.outcome.seen.last_s), np.asarray(found.requests.output)
+    first, last = float(ends.min()), float(found.sent.max())
+    return float(outputs[(ends > first) & (ends <= last)].sum()) / (last - first)
+
+
+def _around(mean: int) -> Length:
+    low, high = round(mean * (1 - SPREAD)), round(mean * (1 + SPREAD))
+    return Length((low + high) / 2, max(1, low), max(1, high))
+
+
+def cases_of(folder: Path, engine: str, most: int) -> list[dict[str, Any]]:
+    """Every setting once, whatever was measured of it."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for path in sorted(folder.glob("serving_*.json")):
+        for case in json.loads(path.read_text(encoding="utf-8")):
+            names = (
+                "model",
+                "gpu",
+                "tp",
+                "pp",
+                "ep",
+                "dp",
+                "weights_dtype",
+                "kv_dtype",
+                "input_len",
+                "output_len",
+                "batch",
+            )
+            if case["engine"] == engine and (case.get("batch") or most + 1) <= most and (case.get("dp") or 1) == 1:
+                found.setdefault(tuple(case.get(name) for name in names), case)
+    return list(found.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", required=True, type=Path, help="folder of serving_*.json")
+    parser.add_argument("--engine", default="vLLM", choices=ENGINES)
+    parser.add_argument("--most", type=int, default=64, help="clients (default 64)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    rows, reasons = [], []
+    for case in cases_of(options.cases, options.engine, options.most):
+        try:
+            rows.append(compared(case))
+        except KvcalcError as error:
+            reasons.append(error.message)
+    if options.json:
+        print(json.dumps({"rows": rows, "left_out": reasons}, indent=1))
+        return
+    for name, limit in (("tpot", LIMIT_TPOT), ("throughput", LIMIT_THROUGHPUT)):
+        found = sorted(rows, key=lambda one: abs(one[name]))
+        inside = sum(abs(one[name]) <= limit for one in rows)
+        print(f"{name:<11} median {median(abs(one[name]) for one in rows):.2%}, worst {found[-1][name]:+.2%} "
+              f"({found[-1]['case']}); {inside} of {len(rows)} within {limit:.0%}")  # fmt: skip
+    for reason in sorted(set(reasons)):
+        print(f"left out, {reasons.count(reason)} times: {reason}")
+
+
+if __name__ == "__main__":
+    main()
