@@ -65,15 +65,13 @@ def compared(case: dict[str, Any]) -> dict[str, Any]:
     return {
         "case": f"{case['model']}, {case['gpu']}, {case['engine']}, {prompt}/{output}, {clients} clients",
         "tpot": float(found.tpot[found.tpot > 0].mean()) / steady.tpot_s.value - 1,
-        "throughput": sustained(found) / steady.output_tokens_per_s.value - 1,
+        "throughput": sustained(found, clients) / steady.output_tokens_per_s.value - 1,
     }
 
 
-def sustained(found: Latencies) -> float:
-    """Output tokens per second while every client is busy: from the first answer until the last request is sent."""
-    ends, outputs = np.frombuffer(found.outcome.seen.last_s), np.asarray(found.requests.output)
-    first, last = float(ends.min()), float(found.sent.max())
-    return float(outputs[(ends > first) & (ends <= last)].sum()) / (last - first)
+def sustained(found: Latencies, clients: int) -> float:
+    """Output tokens per second while every client is busy, by Little's law: no client waits at the end."""
+    return float(clients * np.mean(found.requests.output) / found.e2e.mean())
 
 
 def _around(mean: int) -> Length:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -241,7 +242,7 @@ def test_tools_answer_between_requests_of_a_turn(cli: Cli, tmp_path: Path) -> No
     assert cli(f"{line} --tool-calls 2 --tool-time 3s --requests-csv {table}").code == 0
     rows = sorted(csv.DictReader(table.open()), key=lambda row: float(row["sent_s"]))
     assert [row["input_tokens"] for row in rows] == ["100", "210", "320", "430", "540", "650"]
-    pauses = [float(b["sent_s"]) - float(a["last_token_s"]) for a, b in zip(rows, rows[1:], strict=False)]
+    pauses = [float(b["sent_s"]) - float(a["last_token_s"]) for a, b in pairwise(rows)]
     assert pauses == pytest.approx([3, 3, 60, 3, 3])
     assert "--tool-calls" in cli(f"{line} --tool-time 3s").err
 
