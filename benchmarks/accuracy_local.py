@@ -49,7 +49,7 @@ class Answer:
         return "moe" if self.point is not None and self.point.replica.routed else "dense"
 
     def inside(self) -> bool:
-        return (self.low or 0) <= self.row["tokens_per_s"] <= (self.high or 0)
+        return bool((self.low or 0) <= self.row["tokens_per_s"] <= (self.high or 0))
 
 
 def unexpressed(row: dict[str, Any]) -> str | None:

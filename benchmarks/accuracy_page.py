@@ -163,7 +163,7 @@ def worst_points(points: Sequence[Found]) -> list[str]:
     good = [one for one in points if one["counts"] and one["have"] and isinstance(one["want"], int | float)]
 
     def factor(one: Found) -> float:
-        return max(one["have"] / one["want"], one["want"] / one["have"])
+        return float(max(one["have"] / one["want"], one["want"] / one["have"]))
 
     rows = [
         (one["id"], one["group"], f"{one['have'] / one['want']:.2f}", held(one))

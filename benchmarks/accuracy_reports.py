@@ -113,7 +113,8 @@ def speed_points(case: dict[str, Any], folder: Path) -> Iterator[Point]:
         if have is None:
             yield Point(name, case["group"], None, None, None, want, said or "the result has no such figure", counts)
         else:
-            yield Point(name, case["group"], *have, want, None, counts)
+            value, low, high = have
+            yield Point(name, case["group"], value, low, high, want, None, counts)
 
 
 def memory_points(case: dict[str, Any], folder: Path) -> Iterator[Point]:

@@ -27,7 +27,7 @@ FLAGS = ("tensor_parallel_size", "data_parallel_size", "max_num_seqs", "max_num_
 
 def flags_of(case: dict[str, Any], device: str) -> dict[str, Any]:
     """The flags that ask for the run."""
-    given = {name: str(case["flags"][name]) for name in FLAGS if case["flags"].get(name)}
+    given: dict[str, Any] = {name: str(case["flags"][name]) for name in FLAGS if case["flags"].get(name)}
     if case["flags"].get("enable_expert_parallel"):
         given["enable_expert_parallel"] = True
     if case.get("num_gpu_blocks"):

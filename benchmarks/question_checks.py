@@ -78,7 +78,7 @@ def _fitted(case: Case, model: ModelSpec, stated: Deployment) -> Deployment:
     return stated
 
 
-def _speculations(case: Case, stated: Deployment) -> Iterator[dict[str, object]]:
+def _speculations(case: Case, stated: Deployment) -> Iterator[dict[str, Any]]:
     """State pages of a sequence are 1 + drafted tokens, or 2 + drafted tokens where prefixes are cached."""
     pages = case.get("state_pages_per_group")
     if pages is None:

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from times.setting import Setting, setting_of
 
@@ -18,7 +18,7 @@ from kvcalc.answers.speculate.rounds import Overheads, Round, Rounds, tables
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
-from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.deployment import Deployment, Engine
 from kvcalc.specs.load import Workload
 from kvcalc.timing.engine_profiles import profiles
 from kvcalc.timing.estimate import busy_prompt_time
@@ -117,7 +117,7 @@ def _deployed(setting: Setting) -> Deployed:
     """The target on its GPUs, with the engine's own profile."""
     deployment = Deployment(
         **vars(setting.layout),
-        engine=SERVED.get(setting.engine, setting.engine),
+        engine=cast(Engine, SERVED.get(setting.engine, setting.engine)),
         engine_version=setting.version if setting.engine == "vllm" else None,
         kv_cache_dtype=setting.cache_dtype,
     )

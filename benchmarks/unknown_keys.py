@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.class_defaults import SHAPING
+from class_defaults import SHAPING
+
 from kvcalc.catalog.config.read import read_config
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source, replace

@@ -42,8 +42,8 @@ def _library(case: Case) -> str:
 
 def lone_matmul_time(inputs: Any, *rest: Any) -> Times:
     """A multiplication that runs alone; the last constant is what its walk takes for one input."""
-    *quantities, input_s = rest
-    return matmul_time(*quantities, inputs * input_s)
+    moved, flops, bandwidth, peak, latency, bandwidth_share, flops_share, input_s = rest
+    return matmul_time(moved, flops, bandwidth, peak, latency, bandwidth_share, flops_share, inputs * input_s)
 
 
 LATENCY = ("latency_s", 8e-6, 0.0, 1e-3)

@@ -4,7 +4,7 @@ The formulas are the package's own (`timing.operators.ggml`); constants come as 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,9 @@ class Flat:
 def flatten(parts: Sequence[tuple[int, float, Machine, Operator]], points: int, peak: str) -> Flat:
     """Arrays of (point, how often, machine, operator)."""
     columns = [_row(*part, peak) for part in parts]
-    arrays = [np.array(column) for column in zip(*columns, strict=True)]
-    return Flat(*arrays, points)
+    arrays = (np.array(column) for column in zip(*columns, strict=True))
+    names = (one.name for one in fields(Flat) if one.name != "points")
+    return Flat(points=points, **dict(zip(names, arrays, strict=True)))
 
 
 def _row(point: int, often: float, machine: Machine, one: Operator, peak: str) -> tuple[Any, ...]:

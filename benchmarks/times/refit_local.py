@@ -84,7 +84,7 @@ def left_out(problem: Problem, whole: Any, wanted: set[str] | None = None) -> An
         mine = devices == device
         if wanted is not None and device not in wanted:
             continue
-        values = usual if mine.all() else fit(problem.part(~mine), whole)
+        values = usual if mine.all() else fit(problem.part((~mine).tolist()), whole)
         found[mine] = problem.seconds(values)[mine]
     return found
 
@@ -107,7 +107,7 @@ def left_out_cells(points: Sequence[LocalPoint]) -> list[float]:
         for cell in sorted(set(cells), key=str):
             mine = np.array([one == cell for one in cells])
             seconds = problem.seconds(fit(problem.part(~mine), whole)) if not mine.all() else problem.seconds(whole)
-            found |= {id(problem.points[place]): float(seconds[place]) for place in np.flatnonzero(mine)}
+            found |= {id(problem.points[place]): float(seconds[place]) for place in np.flatnonzero(mine).tolist()}
     return [found[id(point)] for point in points]
 
 
@@ -139,8 +139,8 @@ def refit(points_file: Path, save: bool) -> None:
     for kind, residual in reported(points_file.with_name(REPORTS)):
         residuals[kind].append(residual)
     ranges = {kind: scaled_range(kind, some) for kind, some in sorted(residuals.items())}
-    for kind, found in ranges.items():
-        print(f"{kind:<28}{found['low']:>7.2f}{found['high']:>7.2f}{found['points']:>7}{found['cells']:>5}")
+    for kind, one in ranges.items():
+        print(f"{kind:<28}{one['low']:>7.2f}{one['high']:>7.2f}{one['points']:>7}{one['cells']:>5}")
     if save:
         _write_ranges(ranges)
 
