@@ -51,7 +51,7 @@ VARIED = frozenset(
 
 
 @takes(GPU, LENGTHS, LOAD, SLO, LIMITS, BUSINESS, SERVING, OUTPUT, repeated=VARIED,
-       says={"gpu": "To choose from. Default: all with a list price."})  # fmt: skip
+       says={"gpu": "To choose from. Default: all GPUs with a list price."})  # fmt: skip
 def command(model: ModelArgument, flags: Flags) -> None:
     """The cheapest deployments that meet a workload and its targets.
 

@@ -16,19 +16,18 @@ from kvcalc.answers.plan.pools import separate_pools
 from kvcalc.answers.plan.ranking import front, ranked
 from kvcalc.answers.plan.search import Found, Limits, Outcome
 from kvcalc.answers.plan.settings import CONTAINERS, SPREAD, PlanSettings, available
-from kvcalc.answers.plan.space import Space
+from kvcalc.answers.plan.space import Space, priced
 from kvcalc.answers.plan.targets import Targets
 from kvcalc.answers.plan.traced import Traced, traced_load
 from kvcalc.answers.plan.tuning import tuned
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
-from kvcalc.catalog.prices import priced_names
 from kvcalc.errors import KvcalcError
 from kvcalc.results.data import data_of
 from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SeparatePools, SimulatedPlan
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import checked
-from kvcalc.specs.deployment import IDEAL
+from kvcalc.specs.deployment import IDEAL, USUAL_ENGINE, engine_called
 from kvcalc.specs.load import Workload
 from kvcalc.units import format_usd
 
@@ -61,9 +60,10 @@ def plan(
     """
     asked = _asked(model, flags, settings)
     names = asked.given.get("gpu") or list(available(settings))
+    engine = engine_called(str(asked.given.get("engine", [USUAL_ENGINE])[0]))
     read = cache(partial(load_model, strict=bool(flags.get("strict"))))
     space = Space(model, asked.given, read)
-    done = searched(space, names or sorted(priced_names()), Load(asked.demand, asked.targets, asked.limits), cores)
+    done = searched(space, names or priced(engine), Load(asked.demand, asked.targets, asked.limits), cores)
     outcome = done.within(asked.limits)
     if settings.objective == "usd":
         outcome.met.extend(tuned(space, done.found, asked.demand, asked.targets, asked.limits))

@@ -4,7 +4,7 @@ A layout is tried with its engine's own settings. `settings` has others of the s
 gain by them; `shorter` the context that a layout is given where the model's own does not start.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from kvcalc.answers.question import Loader, Question, placed, unplaced
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.prices import priced_names
 from kvcalc.counting.weights import weight_bytes
+from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
@@ -55,16 +56,16 @@ class Space:
     def choices(self, names: Sequence[str]) -> Iterator[Choice]:
         """Each layout of each GPU; what cannot be asked is left out."""
         spec = self.load(self.asked)
-        for gpu in gpus_of(names):
+        for gpu in map(load_gpu, names):
             for flags in choices(spec, gpu, self.given):
                 found = self._choice(flags, gpu)
                 if found is not None:
                     yield found
 
-    def settings(self, choice: Choice) -> Iterator[Choice]:
+    def settings(self, choice: Choice, sequences: Iterable[int], budgets: Iterable[int]) -> Iterator[Choice]:
         """The same layout with other settings: how many sequences a step admits, how many tokens it carries."""
         own = {name: value for name, value in choice.flags.items() if name not in self._fixed and name != "gpu"}
-        for field, values in (("max_num_seqs", SEQUENCES), ("max_num_batched_tokens", BUDGETS)):
+        for field, values in (("max_num_seqs", sequences), ("max_num_batched_tokens", budgets)):
             for value in () if field in (*self.given, *choice.flags) else values:
                 found = self._choice(own | {field: value}, choice.question.the_gpu)
                 if found is not None:
@@ -91,9 +92,10 @@ class Space:
             return None
 
 
-def gpus_of(names: Sequence[str]) -> tuple[GpuSpec, ...]:
-    """Those that were given, else all that have a list price."""
-    return tuple(load_gpu(name) for name in (names or sorted(priced_names())))
+def priced(engine: str) -> list[str]:
+    """The GPUs that have a list price, of the makers whose GPUs the engine was measured on; of any, where none was."""
+    measured = rules(engine).MEASURED_VENDORS
+    return [name for name in sorted(priced_names()) if not measured or load_gpu(name).vendor in measured]
 
 
 def choices(model: ModelSpec, gpu: GpuSpec, given: Mapping[str, list[Any]]) -> Iterator[Flags]:

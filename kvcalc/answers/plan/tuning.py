@@ -15,7 +15,7 @@ from kvcalc.answers.load import operating_point
 from kvcalc.answers.plan.demand import Demand
 from kvcalc.answers.plan.fleet import NEAR, Fleet
 from kvcalc.answers.plan.search import Found, Limits, fewest
-from kvcalc.answers.plan.space import BUDGETS, Space
+from kvcalc.answers.plan.space import BUDGETS, SEQUENCES, Space
 from kvcalc.answers.plan.targets import Targets
 from kvcalc.answers.verdict import unfit_reason
 from kvcalc.catalog.prices import bill
@@ -105,13 +105,12 @@ def _others(space: Space, one: Found, replicas: int, decoding: int) -> Iterator[
     fleet, deployed = one.fleet, one.fleet.deployed
     clients = _share(fleet, replicas)
     plain = fleet.demand.carries_clients
-    for choice in space.settings(one.choice):
-        sequences, budget = choice.flags.get("max_num_seqs"), choice.flags.get("max_num_batched_tokens")
-        if sequences is not None and plain and not decoding <= int(sequences) < clients:
-            continue  # with more nobody waits, with fewer too many
-        crowded = fleet.room is not None and fleet.room < clients
-        if budget is not None and int(budget) <= deployed.max_num_batched_tokens and not crowded:
-            continue  # smaller pieces of prompts only make room
+    # With more sequences than clients nobody waits, with fewer than must decode too many do; of a rate any may help.
+    sequences = [value for value in SEQUENCES if not plain or decoding <= value < clients]
+    # Smaller pieces of prompts only make room.
+    crowded = fleet.room is not None and fleet.room < clients
+    budgets = [value for value in BUDGETS if value > deployed.max_num_batched_tokens or crowded]
+    for choice in space.settings(one.choice, sequences, budgets):
         other = Deployed(choice.question)
         try:
             end: End = "low" if fleet.targets.judge == "high" else "value"
