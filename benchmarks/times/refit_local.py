@@ -106,7 +106,11 @@ def left_out_cells(points: Sequence[LocalPoint]) -> list[float]:
         cells = [(point.row.get("model"), point.device) for point in problem.points]
         for cell in sorted(set(cells), key=str):
             mine = np.array([one == cell for one in cells])
-            seconds = problem.seconds(fit(problem.part(~mine), whole)) if not mine.all() else problem.seconds(whole)
+            seconds = (
+                problem.seconds(fit(problem.part((~mine).tolist()), whole))
+                if not mine.all()
+                else problem.seconds(whole)
+            )
             found |= {id(problem.points[place]): float(seconds[place]) for place in np.flatnonzero(mine).tolist()}
     return [found[id(point)] for point in points]
 
