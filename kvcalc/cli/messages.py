@@ -3,8 +3,6 @@
 import sys
 from contextlib import suppress
 
-from kvcalc.render.printable import printable
-
 
 def say(kind: str, text: str) -> None:
     """`warning: …`, `error: …` or `hint: …`. Where standard error is closed or full, nobody listens."""
@@ -16,4 +14,6 @@ def say(kind: str, text: str) -> None:
 
 def one_line(text: str) -> str:
     """Without line breaks and runs of blanks, whatever a message quotes."""
+    from kvcalc.render.printable import printable  # of what help never needs
+
     return printable(" ".join(text.split()))
