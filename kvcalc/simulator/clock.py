@@ -46,7 +46,7 @@ class Clock:
             if not steps:
                 if now < end:
                     before = planned = end  # results are awaited, then the same step is planned again
-                elif scheduler.waiting:
+                elif scheduler.waiting and not scheduler.again:
                     planned = before = end = self._next_arrival()
                 continue
             cost, growth, _ = scheduler.line

@@ -68,7 +68,7 @@ class Group:
     """Replicas whose steps begin and end together."""
 
     prompts_first = False
-    reserves = False
+    reserves = again = False
     paused_s = 0.0
 
     def __init__(self, replicas: Sequence[Scheduler], router: Router) -> None:

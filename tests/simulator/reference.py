@@ -165,8 +165,8 @@ def simulate(settings, requests, times):
             plan.append((s, s.computed, tokens))
             budget -= tokens
             index += 1
-        if stopped and not plan:
-            continue  # an empty step takes no time
+        if stopped and not plan and now >= ends[-1]:
+            continue  # an empty step takes no time; with one in flight, its results are awaited first
         late = plan_has_decodes(plan) and step % settings.prefill_schedule_interval
         while not stopped and not late and waiting and budget > 0 and len(running) < settings.max_num_seqs:
             s = waiting[0]

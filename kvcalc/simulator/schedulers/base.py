@@ -19,6 +19,7 @@ class Running:
 
     prompts_first = False
     reserves = False
+    again = False  # nothing was left to compute, and the next step is planned at once
     on_demand = True  # blocks are taken as tokens need them
 
     def __init__(

@@ -56,7 +56,7 @@ class Decodes:
 class StepwiseScheduler:
     """All of vLLM's rules, none of them ahead."""
 
-    prompts_first = reserves = open = False
+    prompts_first = reserves = open = again = False
     paused_s = 0.0
 
     def __init__(
@@ -114,11 +114,10 @@ class StepwiseScheduler:
         """One step; 0: there is nothing to do."""
         self.stepping = {}
         budget, stopped = self._run_on(self.settings.max_num_batched_tokens)
-        while stopped and not self.stepping:  # nothing is left to compute: the next step is planned at once
-            budget, stopped = self._run_on(self.settings.max_num_batched_tokens)
         late = step % self.settings.prefill_schedule_interval and any(one in self.decodes for one in self.stepping)
         if not stopped and not late:
             self._admit(budget)
+        self.again = stopped and not self.stepping
         if not self.stepping:
             return 0
         decodes = [one for one in self.stepping if one in self.decodes]
