@@ -167,11 +167,26 @@ def test_no_spelling_stands_twice() -> None:
             assert spelling(name) not in {spelling(board) for board in row["gpus"][1:]}
 
 
-@pytest.mark.parametrize("text", ["A100", "v100", "GH200", "RTX 6000"])
-def test_a_name_of_boards_with_different_memory_is_refused_with_the_choices(text: str) -> None:
+def test_a_name_of_different_cards_is_refused_with_the_choices() -> None:
     with pytest.raises(KvcalcError, match="differ in memory") as caught:
-        load_gpu(text)
+        load_gpu("RTX 6000")
     assert caught.value.hint.count(" or ") >= 1
+
+
+@pytest.mark.parametrize(
+    "text, taken, other",
+    [
+        ("A100", "a100-40g-sxm", "a100-80g-sxm"),
+        ("v100", "v100-16g-sxm2", "v100-32g-sxm2"),
+        ("GH200", "gh200-96g", "gh200-144g"),
+    ],
+)
+def test_a_product_of_two_sizes_takes_the_first_that_was_sold_and_names_the_other(
+    text: str, taken: str, other: str
+) -> None:
+    (assumption,) = load_gpu(text).assumptions
+    assert assumption.value == taken
+    assert other in assumption.why
 
 
 def test_the_bare_name_of_a_product_is_an_assumption() -> None:
