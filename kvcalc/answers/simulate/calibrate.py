@@ -73,6 +73,8 @@ def calibration(path: str, replica: Simulated, requests: Requests, goodput: Any)
             hint="it needs first_token_s and last_token_s of every request, or vLLM's detailed bench results",
         )
     inside = replace(replica, front_s=0.0)
+    if min(*trace.requests.prompt, *trace.requests.output) < 1:
+        raise KvcalcError(f"--calibrate-from: {path} has requests without tokens", hint="leave them out of the file")
     mean = sum(measured.tpot_s) / len(measured.tpot_s)
     if not mean > 0:
         raise KvcalcError(f"--calibrate-from: {path}: a mean of {mean:g} s a token", hint="is the file a server's?")

@@ -34,7 +34,7 @@ def _measured(table: Mapping[str, Any], source: str) -> Iterable[Measurement]:
             return (serving.served(table, source),)
         if requests.is_log(table):
             return (requests.served(table, source),)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise KvcalcError(f"{source}: a result is malformed: {error}", hint="is the file whole?") from error
     return ()
 
