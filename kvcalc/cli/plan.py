@@ -46,7 +46,7 @@ BUSINESS = (
 )
 VARIED = frozenset(
     ("gpu", "tensor_parallel_size", "pipeline_parallel_size", "quantization", "kv_cache_dtype", "max_num_seqs",
-     "max_num_batched_tokens")
+     "max_num_batched_tokens", "num_speculative_tokens")
 )  # fmt: skip
 
 

@@ -70,6 +70,7 @@ class Candidate(Frozen):
     layout: str  # in short: TP8 PP2
     weights: str  # how they are stored
     cache: str  # its element type
+    drafts: int  # tokens drafted for each pass; 0: none
     replicas: int
     gpus: int  # of all replicas
     gpus_billed: int

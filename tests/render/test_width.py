@@ -15,6 +15,7 @@ LINES = [
     "prefill llama-3-70b --gpu rtx-pro-6000-ws -tp 4 --isl 100k --osl 1k",
     "simulate smollm2-135m --gpu l4 --isl 1k --osl 20 --request-rate 1 --request-rate 3 -tp 1 -tp 3 --requests 20",
     "plan llama-3-8b --gpu rtx-pro-6000-ws --isl 2k --osl 300 --users 500 --tpot 40ms",
+    "plan deepseek-v3 --gpu b200-sxm --gpu rtx-pro-6000-ws --isl 3k --osl 500 --users 999 --tpot 80ms --acceptance 0.8",
     "gpus --machines",
 ]
 

@@ -23,7 +23,7 @@ from kvcalc.counting.work import Step
 from kvcalc.results.base import Range
 from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.passes import pass_of
-from kvcalc.timing.serving import largest_batch
+from kvcalc.timing.serving import hastened, largest_batch
 
 SERVED_BY = ("vllm", "sglang")  # engines that hand a cache from one replica to another
 BETWEEN = ("network", "roce")  # links between machines
@@ -83,7 +83,7 @@ class Pools:
         context = lengths[0] + lengths[1] / 2
         found = pass_of(self.deployed.replica, Step(decode=batch, context=context)).estimate
         assert found is not None
-        return found
+        return hastened(found, Performance(self.deployed).gain(batch, int(context)))
 
     def fewest(self, fewer_than: int) -> Apart | None:
         """The fewest replicas of both that keep the targets, below a number; None: there is none."""

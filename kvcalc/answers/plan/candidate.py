@@ -46,6 +46,7 @@ def candidate(found: Found, asked: Asked, pareto: bool, simulated: SimulatedPlan
         layout=layout_of(flags),
         weights=deployed.model.quantization or deployed.model.dtype,
         cache=deployed.cache_dtype,
+        drafts=deployed.deployment.num_speculative_tokens,
         replicas=replicas,
         gpus=deployed.deployment.gpus * replicas,
         concurrency=point.clients,
@@ -92,7 +93,14 @@ def flags_of(found: Found) -> dict[str, Any]:
     given = {
         name: value for name, value in found.choice.flags.items() if name in always or name in field_names(Deployment)
     }
-    return {name: int(value) if str(value).isdecimal() else value for name, value in (always | given).items()}
+    return {name: _number(value) for name, value in (always | given).items()}
+
+
+def _number(value: Any) -> Any:
+    """A whole number, or numbers, that were typed; else as it is."""
+    if isinstance(value, tuple):
+        return [float(one) for one in value]
+    return int(value) if str(value).isdecimal() else value
 
 
 def layout_of(flags: Mapping[str, Any]) -> str:
@@ -100,8 +108,12 @@ def layout_of(flags: Mapping[str, Any]) -> str:
 
     >>> layout_of({"gpu": "h100-sxm", "tensor_parallel_size": 8, "enable_expert_parallel": True})
     'TP8 EP'
+    >>> layout_of({"tensor_parallel_size": 1, "data_parallel_size": 8, "enable_expert_parallel": True})
+    'DP8 EP'
     """
     given = {name: flags[field] for field, name in SHORT.items() if flags.get(field, False) is not False}
+    if given.get("TP") == 1 and len(given) > 1:
+        del given["TP"]
     return " ".join(name if value is True else f"{name}{value}" for name, value in given.items())
 
 
@@ -152,5 +164,6 @@ def _size(asked: str, flags: dict[str, Any], deployed: Deployed, clients: int) -
             "concurrency": clients}  # fmt: skip
     words = ["kvcalc", "size", asked]
     for name, value in (flags | {key: value for key, value in load.items() if value is not None}).items():
-        words += [flag_of(name)] if value is True else [flag_of(name), str(value)]
+        for one in value if isinstance(value, list) else (value,):
+            words += [flag_of(name)] if one is True else [flag_of(name), str(one)]
     return shlex.join(words)

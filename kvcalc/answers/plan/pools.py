@@ -52,5 +52,6 @@ def _simulate(one: Apart, asked: Asked) -> str:
             "request_rate": f"{one.rate:.4g}"}  # fmt: skip
     words = ["kvcalc", "simulate", asked.model]
     for name, value in (flags_of(one.found) | load).items():
-        words += [flag_of(name)] if value is True else [flag_of(name), str(value)]
+        for said in value if isinstance(value, list) else (value,):
+            words += [flag_of(name)] if said is True else [flag_of(name), str(said)]
     return shlex.join(words)

@@ -27,7 +27,7 @@ SEQUENCES = (16, 32, 64, 128, 256, 512)  # max_num_seqs
 BUDGETS = (2048, 4096, 8192, 16384)  # max_num_batched_tokens
 AS_IT_IS = ("none", None)
 VARIED = ("gpu", "tensor_parallel_size", "pipeline_parallel_size", "quantization", "kv_cache_dtype", "max_num_seqs",
-          "max_num_batched_tokens")  # fmt: skip
+          "max_num_batched_tokens", "draft", "num_speculative_tokens", "acceptance")  # fmt: skip
 
 Flags = dict[str, Any]
 
@@ -54,13 +54,20 @@ class Space:
         self._read: dict[tuple[tuple[str, Any], ...], Question] = {}
 
     def choices(self, names: Sequence[str]) -> Iterator[Choice]:
-        """Each layout of each GPU; what cannot be asked is left out."""
+        """Each layout of each GPU; what cannot be asked is left out.
+
+        Raises:
+            KvcalcError: what drafts cannot be read, or is not said.
+        """
         spec = self.load(self.asked)
         for gpu in map(load_gpu, names):
             for flags in choices(spec, gpu, self.given):
                 found = self._choice(flags, gpu)
-                if found is not None:
-                    yield found
+                if found is None:
+                    continue
+                if "acceptance" in flags and found.question.deployment.draft_unread is not None:
+                    raise KvcalcError(found.question.deployment.draft_unread, hint="name another with --draft")
+                yield found
 
     def settings(self, choice: Choice, sequences: Iterable[int], budgets: Iterable[int]) -> Iterator[Choice]:
         """The same layout with other settings: how many sequences a step admits, how many tokens it carries."""
@@ -110,8 +117,31 @@ def choices(model: ModelSpec, gpu: GpuSpec, given: Mapping[str, list[Any]]) -> I
     weights: list[Flags] = _only("quantization", given) or _weights(model, gpu)
     caches: list[Flags] = _only("kv_cache_dtype", given) or _caches(model, gpu)
     more = [_only(field, given) or [{}] for field in ("max_num_seqs", "max_num_batched_tokens")]
-    for layout, stored, cached, sequences, budget in product(layouts, weights, caches, *more):
-        yield layout | stored | cached | sequences | budget
+    for parts in product(layouts, weights, caches, *more, drafting(model, given)):
+        yield {name: value for part in parts for name, value in part.items()}
+
+
+def drafting(model: ModelSpec, given: Mapping[str, list[Any]]) -> list[Flags]:
+    """Without drafts and with them, where `--acceptance` says how many hold; else as the flags have it.
+
+    Acceptances of several positions draft as many tokens, one drafts those of the model's own layers.
+
+    Raises:
+        KvcalcError: nothing says what drafts, or how many tokens.
+    """
+    rates = tuple(given.get("acceptance", ()))
+    draft: Flags = {"draft": given["draft"][0]} if "draft" in given else {}
+    own = 0 if draft else sum(group.count for group in model.mtp)
+    counts = given.get("num_speculative_tokens", [])
+    if rates and not counts:
+        counts = [len(rates)] if len(rates) > 1 else [own] if own else []
+    if not counts and (rates or draft):
+        raise KvcalcError("how many tokens are drafted?", hint="give --num-speculative-tokens")
+    if rates and not draft and not own:
+        raise KvcalcError(f"{model.name} has no layers that draft", hint="name what drafts with --draft")
+    held: Flags = {"acceptance": rates} if rates else {}
+    ways = [draft | {"num_speculative_tokens": count} | held for count in counts]
+    return [{}, *ways] if rates else ways or [{}]
 
 
 def _only(field: str, given: Mapping[str, list[Any]]) -> list[Flags]:

@@ -12,6 +12,7 @@ from math import ceil
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import operating_point
+from kvcalc.answers.performance import Performance
 from kvcalc.answers.plan.demand import Demand
 from kvcalc.answers.plan.fleet import NEAR, Fleet
 from kvcalc.answers.plan.search import Found, Limits, fewest
@@ -23,7 +24,7 @@ from kvcalc.counting.work import Step
 from kvcalc.engines.memory.budget import End
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.passes import pass_of
-from kvcalc.timing.serving import Requests, steady_state
+from kvcalc.timing.serving import Requests, hastened, steady_state
 
 
 def tuned(space: Space, found: list[Found], demand: Demand, targets: Targets, limits: Limits) -> list[Found]:
@@ -85,7 +86,8 @@ def _decoding(fleet: Fleet, replicas: int) -> int | None:
     if _step_s(deployed, decoding, asked.context, targets.judge) > targets.tpot_s:
         return None
     widest = replace(deployed.replica, budget=max(*BUDGETS, deployed.replica.budget))
-    found = steady_state(widest, asked, decoding).tpot
+    gain = Performance(deployed).gain(decoding, int(asked.context))
+    found = steady_state(widest, asked, decoding, gain).tpot
     kept = found is None or float(getattr(found, targets.judge)) <= targets.tpot_s
     return decoding if kept else None
 
@@ -96,8 +98,10 @@ def _share(fleet: Fleet, replicas: int) -> int:
 
 
 def _step_s(deployed: Deployed, sequences: int, context: float, end: str) -> float:
+    """What a token takes at least, drafts counted."""
     found = pass_of(deployed.replica, Step(decode=sequences, context=context)).estimate
-    return 0.0 if found is None else float(getattr(found, end))
+    gain = Performance(deployed).gain(sequences, int(context))
+    return 0.0 if found is None else float(getattr(hastened(found, gain), end))
 
 
 def _others(space: Space, one: Found, replicas: int, decoding: int) -> Iterator[Found]:

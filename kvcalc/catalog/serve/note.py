@@ -36,6 +36,8 @@ def note(deployment: Deployment, names: Iterable[str], model: str | None = None)
 
     >>> note(Deployment(engine_version="0.11", overhead_bytes=3 << 30), ["engine_version", "overhead_bytes"])
     '# kvcalc: --engine-version 0.11 --overhead 3221225472B'
+    >>> note(Deployment(acceptance=(0.8, 0.5)), ["acceptance"])
+    '# kvcalc: --acceptance 0.8 --acceptance 0.5'
     >>> note(Deployment(), [])
     ''
     """
@@ -47,6 +49,9 @@ def _said(name: str, value: Any) -> Iterator[str]:
     flag = flag_of(name)
     if isinstance(value, bool):
         yield flag if value else f"--no-{flag[2:]}"
+        return
+    if isinstance(value, tuple):
+        yield from (word for one in value for word in (flag, str(one)))
         return
     yield flag
     if value is None:
@@ -83,7 +88,8 @@ def noted(text: str) -> Note:
             value = next(words, None)
             if value is None:
                 raise KvcalcError(f"--serve: {word} in the comment # kvcalc: has no value", hint="add it")
-            fields[field] = value
+            several = isinstance(getattr(Deployment(), field), tuple)
+            fields[field] = [*fields.get(field, ()), value] if several else value
     return Note(model, fields)
 
 

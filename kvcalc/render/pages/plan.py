@@ -1,6 +1,6 @@
 """What `kvcalc plan` shows: the deployments in a table, and the first in full."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvcalc.render.command import started_by
@@ -11,6 +11,8 @@ from kvcalc.results.plan import ApiComparison, Candidate, PlanReport, PlanResult
 from kvcalc.units import format_count, format_seconds, format_things, format_usd
 
 BINDS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "answer", "memory": "memory", "max_num_seqs": "slots"}
+DRAFTS, TTFT, BINDING = 4, 6, 9  # columns
+LEFT = (0, 1, 2, 3, 9)
 
 
 def page(report: PlanReport) -> Page:
@@ -36,38 +38,72 @@ def _title(result: PlanResult) -> str:
 
 
 def _table(result: PlanResult) -> Table:
-    rows = tuple(_row(one) for one in result.candidates)
+    """A deployment a line; what is the same of all of them is no column."""
+    stored, kinds = _stored(result.candidates)
+    columns = ("", "GPUs", "layout", stored, "drafts", "$/hour", "TTFT", "TPOT", "room", "binds")
+    rows = tuple(_row(one, kind) for one, kind in zip(result.candidates, kinds, strict=True))
+    drafts = len({one.drafts for one in result.candidates}) > 1
+    kept = [i for i in range(len(columns)) if any(row[i] for row in rows) and (i != DRAFTS or drafts)]
+    spare = (*alike(rows, range(DRAFTS, BINDING)), TTFT, BINDING)
     return Table(
-        columns=("", "GPUs", "deployment", "weights\n/ cache", "$/hour", "TTFT", "TPOT", "room"),
-        rows=rows,
-        left=frozenset({0, 1, 2, 3, 7}),
-        spare=(*alike(rows, range(3, 7)), 5),
+        columns=tuple(columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        left=frozenset(place for place, i in enumerate(kept) if i in LEFT),
+        spare=tuple(kept.index(i) for i in dict.fromkeys(spare) if i in kept),
     )
 
 
-def _row(one: Candidate) -> tuple[str, ...]:
+def _stored(found: Sequence[Candidate]) -> tuple[str, list[str]]:
+    """The column of what varies of weights and cache, in the order of the deployments; empty where neither does."""
+    weights, caches = ({getattr(one, part) for one in found} for part in ("weights", "cache"))
+    if len(weights) > 1 and len(caches) > 1:
+        return "stored", [f"{_short(one.weights)}/{one.cache}" for one in found]
+    if len(weights) > 1:
+        return "weights", [_short(one.weights) for one in found]
+    return "cache", [one.cache if len(caches) > 1 else "" for one in found]
+
+
+def _bill(usd: float | None) -> str:
+    """Of thousands no cents."""
+    if usd is None:
+        return "–"
+    return format_usd(usd).partition(".")[0] if usd >= 1000 else format_usd(usd)
+
+
+def _short(weights: str) -> str:
+    """Without the blocks: `fp8, blocks of 128 × 128`."""
+    return weights.partition(",")[0]
+
+
+def _row(one: Candidate, stored: str) -> tuple[str, ...]:
     return (
         "*" if one.pareto else "",
-        f"{one.gpus} {one.deployment['gpu']}",
+        f"{one.gpus} × {one.deployment['gpu']}",
         f"{one.replicas} × {one.layout}",
-        f"{one.weights} / {one.cache}",
-        "–" if one.usd_per_hour is None else format_usd(one.usd_per_hour),
+        stored,
+        f"{one.drafts}" if one.drafts else "–",
+        _bill(one.usd_per_hour),
         format_seconds(one.ttft_s.value),
         "–" if one.tpot_s is None else format_seconds(one.tpot_s.value),
-        f"{one.headroom:.0%} {BINDS[one.binds]}",
+        f"{one.headroom:.0%}",
+        BINDS[one.binds],
     )
 
 
 def _words(result: PlanResult) -> Iterator[Block]:
     lines = list(result.summary)
+    if _stored(result.candidates)[0] == "stored":
+        lines.append("stored: weights/cache.")
     if any(one.pareto for one in result.candidates):
-        lines.append("* no other is both cheaper and faster for each user. room: more load until this breaks.")
+        room = "room: more load until what binds breaks."
+        lines.append(f"* no other is both cheaper and faster for each user. {room}")
     if lines:
         yield Text(lines=tuple(lines))
 
 
 def _first(one: Candidate) -> Iterator[Block]:
-    yield Facts(title=f"The first: {one.replicas} × {one.gpu}, {one.layout}", rows=tuple(_facts(one)))
+    title = f"The first: {one.replicas} × {one.gpu}, {one.layout}"
+    yield Facts(title=title, rows=tuple(_facts(one)))
     if one.command is not None:
         yield started_by(one.command)
     yield Text(title="The same figures", lines=(one.size,))
@@ -93,6 +129,13 @@ def _apart(result: PlanResult) -> Iterator[Block]:
 
 
 def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:
+    yield "cache", one.cache, f"weights in {one.weights}"
+    if one.drafts:
+        yield (
+            "drafts",
+            format_things(one.drafts, "token"),
+            f"a pass, of {one.deployment.get('draft', 'its own layers')}",
+        )
     more = f"a replica; {one.headroom:.0%} more until {BINDS[one.binds]} breaks"
     yield "load", format_things(one.concurrency, "client"), more
     yield "first token", format_seconds(one.ttft_s.value), spread_of(one.ttft_s)

@@ -48,6 +48,11 @@ WRONG = [
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --peak-factor 3",
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --gpus-available 3",
     "plan llama-3.1-405b --gpu l4 --isl 2k --osl 300 --users 3 -tp 1",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --acceptance 0.7",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --draft eagle-3",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --num-speculative-tokens 3 --acceptance 0.7",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --draft no/such --num-speculative-tokens 3 "
+    "--acceptance 0.7",
 ]
 
 
