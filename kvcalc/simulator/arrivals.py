@@ -51,8 +51,11 @@ class Arrivals:
             return request
         request = self._order[self._at]
         self.seen.sent_s[request] = self._arrival_s[request]
-        self._at += 1
-        self._look_ahead()
+        self._at = at = self._at + 1
+        if self._dynamic or at >= self._count:
+            self._look_ahead()
+        else:  # the usual case, once a request
+            self._known_s = self.next_s = self._arrival_s[self._order[at]] + self.front_s
         return request
 
     def offer(self, request: int, sent_s: float) -> None:

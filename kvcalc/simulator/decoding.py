@@ -64,13 +64,22 @@ class Decoding:
     def ended(self, step: int) -> list[int]:
         """Requests that had their last token in the step before this one: they decode no longer."""
         found: list[int] = []
-        ends, end, last = self._ends, self.end, step - 1
+        ends, end, last, windows = self._ends, self.end, step - 1, self.windows
         limit = step << _SHIFT
         while ends and ends[0] < limit:
             request = heappop(ends) & _MASK
-            if end.get(request) == last:
+            if end.get(request) != last:
+                continue
+            found.append(request)
+            if windows:
                 self.leave(request, step)
-                found.append(request)
+                continue
+            offset = self.offset.pop(request)  # `leave` without windows: a call for each request counts
+            del end[request]
+            self.ends_total -= last
+            self.classes[offset % self.block_size] -= 1
+            self.count -= 1
+            self.cached -= offset + step
         self.first_end = ends[0] >> _SHIFT if ends else ENDLESS
         return found
 

@@ -50,6 +50,12 @@ class PromptTable:
 
     def seconds(self, rows_before: int, heads_before: int, chunks: Sequence[Chunk]) -> float:
         """Seconds that chunks add to so many rows that decode."""
+        heads, rows = self.heads, self.rows
+        if len(chunks) == 1 and len(self.reaches) == 1:  # one prompt and no window: the usual case
+            (start, tokens), (_, pair_s, start_s) = chunks[0], self.reaches[0]
+            attention = pair_s * tokens * (start + tokens / 2) + start_s * start
+            head = heads[heads_before + 1] - heads[heads_before]
+            return self.once_s + rows[rows_before + tokens] - rows[rows_before] + head + attention
         tokens, attention = 0, 0.0
         for start, count in chunks:
             tokens += count
@@ -58,7 +64,6 @@ class PromptTable:
                     attention += pair_s * count * (start + count / 2) + start_s * start
                 else:
                     attention += pair_s * pairs(start, count, window) + start_s * min(start, window)
-        heads, rows = self.heads, self.rows
         head = heads[heads_before + len(chunks)] - heads[heads_before]
         return self.once_s + rows[rows_before + tokens] - rows[rows_before] + head + attention
 

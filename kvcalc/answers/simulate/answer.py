@@ -21,7 +21,7 @@ from kvcalc.answers.simulate.figures import (
 from kvcalc.answers.simulate.machine import Simulated, simulated
 from kvcalc.answers.simulate.offload import offload_of
 from kvcalc.answers.simulate.rate import Targets, at_rate, rates
-from kvcalc.answers.simulate.runs import capacity, run
+from kvcalc.answers.simulate.runs import capacities, run
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.simulate.sharing import beams_of, samples_of
 from kvcalc.answers.simulate.use import use_of
@@ -121,7 +121,9 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
             runs: list[Latencies], factors: tuple[float, ...]) -> SimulateResult:  # fmt: skip
     requests = workload.requests
     rate = rate_of(requests)
-    loads = [None if rate is None else rate / capacity(replica, requests, factor) for factor in factors]
+    loads: list[float | None] = [None] * len(factors)
+    if rate is not None:
+        loads = [rate / one for one in capacities(replica, requests, factors)]
     verdicts = [verdict_of(one, load) for one, load in zip(runs, loads, strict=True)]
     tokens = sum(requests.output)
     return SimulateResult(

@@ -1,7 +1,8 @@
 """One run of a workload through one replica or several, and what it gives."""
 
+import dataclasses
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -56,11 +57,29 @@ def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
     )
 
 
+def capacities(replica: Simulated, requests: Requests, factors: Sequence[float]) -> list[float]:
+    """`capacity` for each factor of the step times, from one run: nothing but steps takes time where all wait.
+
+    Links to the host and to another pool keep their own time: there each factor is run.
+    """
+    if replica.prefill_replicas or replica.settings.preemption == "swap":
+        return [capacity(replica, requests, factor) for factor in factors]
+    front = replica.front_s
+    done, busy_s = _emptied(dataclasses.replace(replica, front_s=0.0), requests, 1.0)
+    return [done / (front + factor * busy_s) for factor in factors]
+
+
 def capacity(replica: Simulated, requests: Requests, factor: float = 1.0) -> float:
     """Requests per second that the replica finishes while a queue lasts: the same requests, all there from the start.
 
     Few requests are repeated, so that there is a queue; of many the first are enough.
     """
+    done, emptied_s = _emptied(replica, requests, factor)
+    return done / emptied_s
+
+
+def _emptied(replica: Simulated, requests: Requests, factor: float) -> tuple[int, float]:
+    """Requests that are done when the last of the queue has begun, and when that is."""
     slots = replica.settings.max_num_seqs * replica.replicas
     wanted = min(max(len(requests), QUEUES * slots), MOST_FOR_CAPACITY)
     own = len(requests) if requests.chains is None or requests.sizes else wanted
@@ -78,7 +97,7 @@ def capacity(replica: Simulated, requests: Requests, factor: float = 1.0) -> flo
     seen = run(replica, queued, factor).seen
     emptied = max(seen.first_s)  # when the last of the queue has begun
     done = sum(1 for end in seen.last_s if end <= emptied)
-    return done / emptied if done else count / max(seen.last_s)
+    return (done, emptied) if done else (count, max(seen.last_s))
 
 
 @contextmanager

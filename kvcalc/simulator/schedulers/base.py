@@ -53,6 +53,8 @@ class Running:
         self.begun_s = 0.0
 
         self.prompts: deque[int] = deque()  # of a batch that begins
+        # whether anything is shared: a request's own blocks need no name
+        self.names = settings.prefix_caching and any(pool.paths)  # type: ignore[union-attr]
         self.begun: list[int] = []  # with a first token, but not decoding yet
 
     # Results
@@ -67,8 +69,9 @@ class Running:
         else:
             decoding.cached += decoding.count * steps
         finished = NOBODY if decoding.first_end >= after else decoding.ended(after)
-        if self.completed:
-            finished = finished + [request for request in self.completed if not self._decodes(request, after)]
+        for request in self.completed:
+            if not self._decodes(request, after):
+                finished = [*finished, request]
         return self._record(finished, after) if finished else finished
 
     def _record(self, finished: list[int], after: int) -> list[int]:
@@ -83,9 +86,9 @@ class Running:
     def _decodes(self, request: int, step: int) -> bool:
         """A prompt is complete and gave a token; whether more are to come."""
         known = prompt = self.prompt[request]
-        if request in self.known:
+        if self.known and request in self.known:
             known = self.known.pop(request)
-        if request in self.last:
+        if self.last and request in self.last:
             self.gaps.append(self.end_s - self.last.pop(request))
         else:
             self.seen.first_s[request] = self.end_s
@@ -111,7 +114,8 @@ class Running:
 
     def _release(self, request: int, tokens: int, returns: bool) -> None:
         self.admitted.pop(request, None)
-        self.pool.release(request, tokens, self._blocks(tokens), returns)
+        blocks = -(-tokens // self.block_size) + self.settings.extra_blocks
+        self.pool.release(request, tokens, blocks, returns)
         self.blocked = False
 
     def _blocks(self, tokens: int) -> int:
@@ -133,7 +137,7 @@ class Running:
 
     def _chunk(self, request: int, have: int, tokens: int, known: int) -> None:
         self.chunks.append((have, tokens))
-        if self.settings.prefix_caching:
+        if self.names:
             self.pool.named(request, have + tokens)
         if have + tokens == known:
             self.completed.append(request)
