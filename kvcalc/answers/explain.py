@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from kvcalc.counting.arrays import Quantity, single
 from kvcalc.results.base import Figure, Range
 from kvcalc.specs.base import replace
 
@@ -32,20 +33,21 @@ SPREAD = "docs/reference/accuracy.md: about 80 % of measurements fall between th
 Number = float | int
 
 
-def explain(fn: Callable[..., Any], name: str | None = None, **inputs: Number) -> Figure:
+def explain(fn: Callable[..., Any], name: str | None = None, **inputs: Quantity) -> Figure:
     """Run a formula of `kvcalc.formulas` and return its value with its formula, unit and source.
 
     Args:
         fn: The formula; its docstring has the lines `Formula:`, `Unit:` and `Source:`.
         name: What to call the figure; the function's name by default.
-        inputs: The formula's arguments, in base units. Those left out take their defaults and are shown too.
+        inputs: The formula's arguments, in base units, each of a single point. Those left out take their defaults
+            and are shown too.
 
     >>> from kvcalc.formulas.cache import kv_bytes_per_token
     >>> figure = explain(kv_bytes_per_token, layers=32, kv_heads=8, head_dim=128, bytes_per_element=2)
     >>> figure.value, figure.unit, figure.substituted
     (131072, 'bytes/token', '2 * 32 * 8 * 128 * 2')
     """
-    bound = inspect.signature(fn).bind(**inputs)
+    bound = inspect.signature(fn).bind(**{key: single(value) for key, value in inputs.items()})
     bound.apply_defaults()
     lines = docstring_lines(fn)
     return Figure(

@@ -9,6 +9,7 @@ measured on paged caches, so they have the cost in them already; the bound has n
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import OperatingPoint
+from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.results.paging import Paging
 from kvcalc.timing.passes import Pass
@@ -54,7 +55,7 @@ def _steps(deployed: Deployed, context: int, batch: int, slowdown: float) -> tup
     """Seconds of a step with a contiguous cache and with a paged one."""
     at = Pass(deployed.replica, Step(decode=batch, context=context))
     if at.estimate is None:
-        reading = at.cache_bytes / deployed.gpu.memory_bandwidth_bytes_per_s
-        return at.bound_s, max(at.memory_time_s + slowdown * reading, at.compute_time_s)
-    kernels = sum(one.time_s for one in at.operator_times if one.operator.kind in KINDS)
-    return at.time_s - kernels * slowdown / (1 + slowdown), at.time_s
+        reading = single(at.cache_bytes) / deployed.gpu.memory_bandwidth_bytes_per_s
+        return single(at.bound_s), max(single(at.memory_time_s) + slowdown * reading, single(at.compute_time_s))
+    kernels = sum(single(one.time_s) for one in at.operator_times if one.operator.kind in KINDS)
+    return single(at.time_s) - kernels * slowdown / (1 + slowdown), single(at.time_s)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import Clients, OperatingPoint, clients, operating_point
+from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.formulas import step as formulas
 from kvcalc.formulas.cost import usd_per_million_tokens
@@ -98,7 +99,7 @@ class Performance:
     def bound(self) -> StepBound | None:
         if self.step is None:
             return None
-        time = self.step.bound_s
+        time = single(self.step.bound_s)
         if self.deployed.deployment.num_speculative_tokens:
             from kvcalc.answers.speculate.serving import token_bound_s
 

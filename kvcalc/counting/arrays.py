@@ -3,18 +3,34 @@
 NumPy is imported only once an array is there; `size`, `step` and `kv` never have one.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-Quantity = Any  # a number, or a NumPy array of them
+from kvcalc.formulas.number import Array, Quantity
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+__all__ = ["Array", "Quantity", "greatest", "is_array", "least", "single"]
 
 
-def is_array(value: Quantity) -> bool:
+def is_array(value: Quantity) -> "TypeIs[Array]":
     """Whether a quantity is a sweep of many points.
 
     >>> is_array(3)
     False
     """
     return hasattr(value, "__array__")
+
+
+def single(value: Quantity) -> float:
+    """A quantity of a single point, as it is: a whole number stays one.
+
+    Raises ValueError for a sweep of several points.
+
+    >>> single(3), single(2.5)
+    (3, 2.5)
+    """
+    return value if isinstance(value, int | float) else value.item()
 
 
 def least(one: Quantity, other: Quantity) -> Quantity:
@@ -26,7 +42,8 @@ def least(one: Quantity, other: Quantity) -> Quantity:
     if is_array(one) or is_array(other):
         import numpy as np
 
-        return np.minimum(one, other)
+        found: Array = np.minimum(one, other)
+        return found
     return min(one, other)
 
 
@@ -39,5 +56,6 @@ def greatest(one: Quantity, other: Quantity) -> Quantity:
     if is_array(one) or is_array(other):
         import numpy as np
 
-        return np.maximum(one, other)
+        found: Array = np.maximum(one, other)
+        return found
     return max(one, other)

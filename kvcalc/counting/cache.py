@@ -47,11 +47,11 @@ class CacheGroup(NamedTuple):
     index_bytes_per_token: float = 0  # the part of bytes_per_token that the indexer reads whole
     read_limit: int | None = None  # sparse attention reads at most this many tokens of the rest
 
-    def stored(self, context: int) -> float:
+    def stored(self, context: float) -> float:
         tokens = context if self.window is None else min(context, self.window)
         return self.fixed_bytes + self.bytes_per_token * tokens
 
-    def read(self, context: int) -> float:
+    def read(self, context: float) -> float:
         tokens = context if self.window is None else min(context, self.window)
         limit = tokens if self.read_limit is None else min(tokens, self.read_limit)
         whole = self.index_bytes_per_token * tokens
@@ -77,10 +77,10 @@ class CacheProfile(NamedTuple):
         """Growth while every window is still filling."""
         return _whole(sum(group.bytes_per_token for group in self.groups))
 
-    def stored(self, context: int) -> float:
+    def stored(self, context: float) -> float:
         return _whole(sum(group.stored(context) for group in self.groups))
 
-    def read(self, context: int) -> float:
+    def read(self, context: float) -> float:
         return _whole(sum(group.read(context) for group in self.groups))
 
 

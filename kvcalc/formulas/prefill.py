@@ -1,9 +1,9 @@
 """Prefill: whole prompts, chunks beside decoding sequences, and the recomputation of a preempted sequence."""
 
-from kvcalc.formulas.number import N
+from kvcalc.formulas.number import F, N
 
 
-def causal_pairs(tokens: N, start: N = 0) -> float:
+def causal_pairs(tokens: F, start: F = 0) -> F:
     """Query-key pairs of a run of tokens under a causal mask, the diagonal as half: chunks add up to the whole.
 
     Args:

@@ -4,7 +4,7 @@ The weights are read once for the whole batch, so each of their bytes does work 
 so each of its bytes does a fixed amount of work whatever the batch. Everything below follows from that.
 """
 
-from kvcalc.formulas.number import N
+from kvcalc.formulas.number import F, N
 
 
 def attention_flops_per_sequence(layers: N, query_heads: N, head_dim: N, context: N) -> N:
@@ -169,7 +169,7 @@ def decode_step_intensity(weight_share: float, weight_intensity: float, cache_in
     return weight_share * weight_intensity + (1 - weight_share) * cache_intensity
 
 
-def memory_time(bytes_moved: float, bandwidth_bytes_per_s: float) -> float:
+def memory_time(bytes_moved: F, bandwidth_bytes_per_s: float) -> F:
     """Least time to move the bytes.
 
     Args:
@@ -186,7 +186,7 @@ def memory_time(bytes_moved: float, bandwidth_bytes_per_s: float) -> float:
     return bytes_moved / bandwidth_bytes_per_s
 
 
-def compute_time(flops: float, peak_flops: float, compute_efficiency: float = 1.0) -> float:
+def compute_time(flops: F, peak_flops: float, compute_efficiency: float = 1.0) -> F:
     """Least time to do the arithmetic.
 
     Args:
@@ -238,7 +238,7 @@ def throughput(batch: float, step_time_s: float) -> float:
     return batch / step_time_s
 
 
-def experts_touched(experts: float, top_k: float, rows: float) -> float:
+def experts_touched(experts: float, top_k: float, rows: F) -> F:
     """Experts of a layer that at least one row chooses, on average, when every expert is as likely as any other.
 
     Args:
@@ -253,5 +253,5 @@ def experts_touched(experts: float, top_k: float, rows: float) -> float:
     >>> experts_touched(experts=8, top_k=2, rows=1), round(experts_touched(experts=256, top_k=8, rows=64), 1)
     (2.0, 222.4)
     """
-    missed: float = (1 - top_k / experts) ** rows
+    missed: F = (1 - top_k / experts) ** rows
     return experts * (1 - missed)

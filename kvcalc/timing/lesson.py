@@ -6,7 +6,7 @@ token's time covers all of them.
 
 from typing import NamedTuple
 
-from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.arrays import Quantity, single
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.weights import mtp_weight_bytes, weight_bytes
 from kvcalc.counting.work import Step
@@ -25,24 +25,25 @@ class LessonTerms(NamedTuple):
 
 
 def lesson_terms(replica: Replica, step: Step) -> LessonTerms:
-    """The step of `step.decode` sequences of `step.context` cached tokens. Either may be an array."""
+    """The step of `step.decode` sequences, which may be an array, of `step.context` cached tokens, which may not."""
     model, tp = replica.model, replica.layout.tensor_parallel_size
+    context = single(step.context)
     sequences = step.decode / replica.layout.pipeline_parallel_size
-    attention = sequences * attention_flops(model, step.context) / tp
+    attention = sequences * attention_flops(model, context) / tp
     return LessonTerms(
         weight_bytes=(weight_bytes(model) - mtp_weight_bytes(model)) / tp,
-        cache_bytes=sequences * replica.cache.read(step.context),
+        cache_bytes=sequences * replica.cache.read(context),
         flops=sequences * 2 * total_parameters(model) / tp + attention,
         attention_flops=attention,
     )
 
 
-def attention_flops(model: ModelSpec, context: int) -> float:
+def attention_flops(model: ModelSpec, context: float) -> float:
     """FLOPs of one decoded token's attention over its cache, all layers."""
     return sum(group.count * _mixer_flops(mixer, context) for group in model.groups for mixer in group.mixers)
 
 
-def _mixer_flops(mixer: Mixer, context: int) -> float:
+def _mixer_flops(mixer: Mixer, context: float) -> float:
     if isinstance(mixer, Attention):
         seen = context if mixer.window is None else min(context, mixer.window)
         return 2 * mixer.query_heads * (mixer.head_dim + mixer.v_head_dim) * seen

@@ -64,8 +64,9 @@ class Steady(NamedTuple):
 
     def whole_s(self, output_len: float, end: str = "value") -> Quantity:
         """Seconds of one request from its first word to its last, at one end of both ranges."""
-        last = 0.0 if self.tpot is None else (output_len - 1) * getattr(self.tpot, end)
-        return getattr(self.ttft, end) + last
+        first: Quantity = getattr(self.ttft, end)
+        last: Quantity = 0.0 if self.tpot is None else (output_len - 1) * getattr(self.tpot, end)
+        return first + last
 
 
 def steady_state(replica: Replica, asked: Requests, concurrency: Quantity, gain: Estimate = NO_DRAFTS) -> Steady:

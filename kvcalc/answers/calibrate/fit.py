@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import Question
 from kvcalc.catalog.bench.measurement import Measurement, Served
+from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
@@ -64,9 +65,16 @@ def _of(question: Question, measured: Measurement) -> list[Observation]:
     name = f"{measured.source}: {kind}, {measured.tokens} tokens at {measured.depth}"
     if measured.decodes:
         step = Step(decode=measured.batch, context=measured.depth + measured.tokens / 2)
-        return [Observation(name, measured.seconds, lambda factors: Pass(calibrated(replica, factors), step).time_s)]
-    whole = Requests(measured.depth + measured.tokens, 1, prefix_hit=measured.depth)
-    return [Observation(name, measured.seconds, lambda factors: alone_time(calibrated(replica, factors), whole).value)]
+
+        def seconds(factors: Calibration) -> float:
+            return single(Pass(calibrated(replica, factors), step).time_s)
+    else:
+        whole = Requests(measured.depth + measured.tokens, 1, prefix_hit=measured.depth)
+
+        def seconds(factors: Calibration) -> float:
+            return single(alone_time(calibrated(replica, factors), whole).value)
+
+    return [Observation(name, measured.seconds, seconds)]
 
 
 def _tpot(replica: Replica, asked: Requests, measured: Served) -> Callable[[Calibration], float]:

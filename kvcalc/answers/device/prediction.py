@@ -10,6 +10,7 @@ small benchmarks gave. The counts are those of every other command; nothing here
 from collections.abc import Iterable
 
 from kvcalc.answers.device.constants import attention_at, glue_at, glue_seconds, linear_at
+from kvcalc.counting.arrays import single
 from kvcalc.counting.cache import cache_profile, element_bytes
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.weights import counted_weight_bytes
@@ -95,7 +96,7 @@ def predict(
         measured: the calibration, with rows for this model's dtype and heads.
         page_size: tokens of a page.
     """
-    batch, context = step.decode, step.context
+    batch, context = int(single(step.decode)), int(single(step.context))
     operators = step_operators(model, Layout(), step, model.dtype)
     gemms = tuple(one for one in operators if one.kind == "gemm")
     attention = tuple(one for one in operators if one.kind == "attention")

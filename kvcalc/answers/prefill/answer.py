@@ -24,6 +24,7 @@ from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
+from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import prefill as formulas
@@ -120,15 +121,15 @@ def _result(
         batch=beside.batch,
         context=beside.context,
         chunk=chunk,
-        flops=alone.flops,
-        attention_share=alone.attention_flops / alone.flops,
-        memory_time_s=alone.memory_time_s,
-        compute_time_s=alone.compute_time_s,
-        bound_s=alone.bound_s,
-        operator_bound_s=alone.operator_bound_s,
+        flops=single(alone.flops),
+        attention_share=single(alone.attention_flops / alone.flops),
+        memory_time_s=single(alone.memory_time_s),
+        compute_time_s=single(alone.compute_time_s),
+        bound_s=single(alone.bound_s),
+        operator_bound_s=single(alone.operator_bound_s),
         estimate_s=asked.first.estimate,
         ttft_terms=_terms(asked),
-        decode_step_s=decode.time_s,
+        decode_step_s=single(decode.time_s),
         free_chunk_tokens=free,
         spike=_spike(asked, decode),
         chunks=steps,
@@ -148,7 +149,7 @@ def _spike(asked: Prompt, decode: Pass) -> Spike:
     """The whole prompt in one step of those that decode."""
     beside = asked.beside
     whole = mixed_pass(asked.deployed, beside, beside.prompt - beside.start, beside.start)
-    return Spike(step_time_s=whole.time_s, ratio=whole.time_s / decode.time_s)
+    return Spike(step_time_s=single(whole.time_s), ratio=single(whole.time_s / decode.time_s))
 
 
 def _default_chunk(deployed: Deployed, batch: int) -> int:
@@ -170,16 +171,17 @@ def _terms(asked: Prompt) -> tuple[Term, ...]:
     parts: dict[str, float] = defaultdict(float)
     if deployed.replica.ideal:
         if alone.memory_time_s > alone.compute_time_s:
-            return (Term(name="reading the weights", time_s=alone.memory_time_s, share=1.0),)
-        attention = alone.compute_time_s * alone.attention_flops / alone.flops
-        parts |= {"weights": alone.compute_time_s - attention, "attention": attention}
+            return (Term(name="reading the weights", time_s=single(alone.memory_time_s), share=1.0),)
+        compute_s = single(alone.compute_time_s)
+        attention = compute_s * single(alone.attention_flops) / single(alone.flops)
+        parts |= {"weights": compute_s - attention, "attention": attention}
     else:
         requests = Requests(input_len=beside.prompt, output_len=1, prefix_hit=beside.start)
         for tokens, start in prompt_chunks(requests, deployed.replica.budget):
             one = Pass(deployed.replica, Step(prompts=1, tokens=tokens, start=start))
             factor = prompt_time(one.sums, deployed.replica.machine.profile) / sum(t.time_s for t in one.operator_times)
             for time in one.operator_times:
-                parts[time.operator.name] += factor * time.time_s
+                parts[time.operator.name] += single(factor * time.time_s)
         parts["front end"] = beside.front_end_s
         parts["launches"] = max(0.0, asked.alone_s - sum(parts.values()))
     whole = sum(parts.values())

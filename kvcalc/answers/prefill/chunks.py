@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
+from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import prefill as formulas
@@ -63,7 +64,7 @@ def chunk_steps(deployed: Deployed, beside: Beside, chunk: int) -> tuple[Chunk, 
     starts = np.array([beside.start + done for done, _ in steps], dtype=float)
     sizes = np.array([tokens for _, tokens in steps], dtype=float)
     step = Step(decode=beside.batch, context=beside.context, prompts=1, tokens=sizes, start=starts)
-    times = Pass(deployed.replica, step, beside.compute_efficiency).time_s
+    times = np.atleast_1d(Pass(deployed.replica, step, beside.compute_efficiency).time_s)
     return tuple(
         Chunk(start=beside.start + done, tokens=tokens, step_time_s=float(time))
         for (done, tokens), time in zip(steps, times, strict=True)
@@ -131,8 +132,8 @@ def free_chunk(deployed: Deployed, beside: Beside) -> tuple[FreeChunk, tuple[Fig
     def mixed(tokens: int) -> Pass:
         return mixed_pass(deployed, beside, tokens, 0)
 
-    at_bound = _largest(lambda n: mixed(n).bound_s <= (1 + NOTHING) * decode.bound_s, LARGEST_CHUNK)
-    at_estimate = _largest(lambda n: mixed(n).time_s <= (1 + SLOWDOWN) * decode.time_s, LARGEST_CHUNK)
+    at_bound = _largest(lambda n: single(mixed(n).bound_s) <= (1 + NOTHING) * single(decode.bound_s), LARGEST_CHUNK)
+    at_estimate = _largest(lambda n: single(mixed(n).time_s) <= (1 + SLOWDOWN) * single(decode.time_s), LARGEST_CHUNK)
     return FreeChunk(bound=at_bound or 0, estimate=at_estimate or 0, slowdown=SLOWDOWN), ()
 
 

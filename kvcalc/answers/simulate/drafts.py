@@ -1,11 +1,12 @@
 """Speculation in a simulation: what a step with drafts takes, and how many of them are accepted."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.speculate.rounds import Rounds
 from kvcalc.answers.speculate.serving import serving_rounds
+from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.simulator.drafts import Drafts
@@ -20,7 +21,7 @@ class Drafting(NamedTuple):
     rounds: Rounds
     gamma: int
 
-    def time_s(self, step: Step) -> Any:
+    def time_s(self, step: Step) -> Quantity:
         """Seconds of any step: where sequences decode, their check, the draft's passes, and the engine's round."""
         one = self.rounds
         whole = pass_of(one.target.replica, step).time_s

@@ -8,6 +8,7 @@ from kvcalc.answers.prefill.cache import preemption, sent_bytes, transfers
 from kvcalc.answers.simulate.drafts import Drafting, drafting
 from kvcalc.answers.simulate.policy import check_policy
 from kvcalc.answers.simulate.settings import Reserving, Scheduling, SimulateSettings
+from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.engines.capacity import Capacity
 from kvcalc.errors import KvcalcError
@@ -81,8 +82,8 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
     return Simulated(
         settings=settings,
         times=PiecedTimes(table, deployed.max_num_batched_tokens) if pieced else table,
-        low=point.low / point.value,
-        high=point.high / point.value,
+        low=single(point.low / point.value),
+        high=single(point.high / point.value),
         front_s=deployed.busy_front_end_s,
         assumptions=assumptions,
         **policy,

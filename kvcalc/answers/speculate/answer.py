@@ -14,6 +14,7 @@ from kvcalc.answers.speculate.settings import SpeculateSettings
 from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
+from kvcalc.counting.arrays import single
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas import speculative as formulas
 from kvcalc.results.base import Figure
@@ -78,27 +79,27 @@ def _result(rounds: Rounds, batch: int, gamma: int, best: int, plain: Performanc
     replicas = target.deployment.data_parallel_size
     both = deploy_both(target, rounds.drafter, gamma or 1)
     memory = draft_memory(target, both, plain.point.context)
-    speed, plain_speed = replicas * batch / at.tpot_s, replicas * batch / at.plain_s
+    speed, plain_speed = replicas * batch / single(at.tpot_s), replicas * batch / single(at.plain_s)
     return SpeculateResult(
         **subject(target, verdict(both, plain.point)),
         engine=target.deployment.engine,
         draft=rounds.drafter.name,
         batch=batch,
-        context=rounds.context,
+        context=int(single(rounds.context)),
         gamma=gamma,
-        tokens_per_pass=at.tokens,
+        tokens_per_pass=single(at.tokens),
         speedup=float(at.speedup) if target.replica.ideal else range_of(at.gain),
         best_gamma=best,
         acceptance_rate=acceptance.rate,
         decay=acceptance.decay,
         acceptance=acceptance.positions,
-        draft_cost_ratio=rounds.draft_pass_s(batch) / at.plain_s,
-        verify_cost_ratio=at.verify_s / at.plain_s,
-        plain_step_s=at.plain_s,
-        verify_s=at.verify_s,
-        draft_s=at.draft_s,
-        engine_s=at.engine_s,
-        tpot_s=at.tpot_s,
+        draft_cost_ratio=single(rounds.draft_pass_s(batch) / at.plain_s),
+        verify_cost_ratio=single(at.verify_s / at.plain_s),
+        plain_step_s=single(at.plain_s),
+        verify_s=single(at.verify_s),
+        draft_s=single(at.draft_s),
+        engine_s=single(at.engine_s),
+        tpot_s=single(at.tpot_s),
         output_tokens_per_s=speed,
         usd_per_million_output_tokens=usd_per_million(target, speed),
         plain_output_tokens_per_s=plain_speed,

@@ -92,7 +92,7 @@ class Rounds:
     """Rounds of one target and drafter at one context."""
 
     def __init__(
-        self, target: Deployed, draft: Deployed | None, drafter: Drafter, acceptance: Acceptance, context: int,
+        self, target: Deployed, draft: Deployed | None, drafter: Drafter, acceptance: Acceptance, context: Quantity,
         overheads: Overheads | None = None,
     ) -> None:  # fmt: skip
         self.target, self.draft, self.drafter = target, draft, drafter
@@ -155,7 +155,7 @@ class Rounds:
         lengths = list(range(1, self.longest + 1))
         tree, plain = self.drafter.tree, float(self.plain_s(batch))
         tokens = [self.acceptance.tokens_per_pass(tree.levels(n)) for n in lengths]
-        verify = self.verify_s(batch, np.array([tree.drafted(n) + 1.0 for n in lengths]))
+        verify = np.atleast_1d(self.verify_s(batch, np.array([tree.drafted(n) + 1.0 for n in lengths])))
         drafts = [
             self.drafter.passes(n) * float(self.draft_pass_s(batch, n)) for n in (lengths if tree.widths else [1])
         ]

@@ -4,6 +4,7 @@ from bisect import bisect_left
 
 from kvcalc.answers.speculate.acceptance import break_even
 from kvcalc.answers.speculate.rounds import Rounds
+from kvcalc.counting.arrays import single
 from kvcalc.formulas import speculative as formulas
 from kvcalc.results.speculate import AtCapacity, BatchRow, GammaRow
 from kvcalc.specs.base import replace
@@ -24,10 +25,10 @@ def _gamma_row(rounds: Rounds, batch: int, gamma: int) -> GammaRow:
     return GammaRow(
         gamma=gamma,
         drafted_tokens=rounds.drafter.tree.drafted(gamma),
-        tokens_per_pass=at.tokens,
-        verify_s=at.verify_s,
-        draft_s=at.draft_s,
-        speedup=at.speedup,
+        tokens_per_pass=single(at.tokens),
+        verify_s=single(at.verify_s),
+        draft_s=single(at.draft_s),
+        speedup=single(at.speedup),
     )
 
 
@@ -41,14 +42,14 @@ def _batch_row(rounds: Rounds, gamma: int, batch: int, largest: int | None) -> B
     at, best = rounds.at(batch, gamma), rounds.best(batch)
     return BatchRow(
         batch=batch,
-        speedup=at.speedup,
+        speedup=single(at.speedup),
         verify_rows=int(formulas.verify_rows(batch, rounds.drafter.tree.drafted(gamma))),
-        verify_cost_ratio=at.verify_s / at.plain_s,
-        tpot_s=at.tpot_s,
-        plain_tpot_s=at.plain_s,
-        output_tokens_per_s=rounds.target.deployment.data_parallel_size * batch / at.tpot_s,
+        verify_cost_ratio=single(at.verify_s / at.plain_s),
+        tpot_s=single(at.tpot_s),
+        plain_tpot_s=single(at.plain_s),
+        output_tokens_per_s=single(rounds.target.deployment.data_parallel_size * batch / at.tpot_s),
         best_gamma=best,
-        best_speedup=rounds.at(batch, best).speedup,
+        best_speedup=single(rounds.at(batch, best).speedup),
         fits=largest is None or batch <= largest,
     )
 
@@ -58,14 +59,14 @@ def stops_paying(rounds: Rounds, gamma: int) -> int | None:
     import numpy as np
 
     batches = np.array([2.0**i for i in range(LARGEST_BATCH.bit_length())])
-    paying = [int(b) for b, s in zip(batches, rounds.at(batches, gamma or 1).speedup, strict=True) if s > 1]
+    paying = [int(batch) for batch in batches[rounds.at(batches, gamma or 1).speedup > 1]]
     if not paying:
         return 1
     low, high = max(paying), 2 * max(paying)
     if high > LARGEST_BATCH:
         return None
     between = range(low + 1, high)
-    return low + 1 + bisect_left(between, True, key=lambda batch: rounds.at(batch, gamma or 1).speedup <= 1)
+    return low + 1 + bisect_left(between, True, key=lambda batch: single(rounds.at(batch, gamma or 1).speedup) <= 1)
 
 
 def pays_from(rounds: Rounds, batch: int, gamma: int) -> float | None:
@@ -87,8 +88,8 @@ def at_capacity(rounds: Rounds, gamma: int, fitting: int | None, without: int | 
         return None
     with_draft, alone = (min(n, admitted) if admitted else n for n in (fitting, without))
     replicas = rounds.target.deployment.data_parallel_size
-    plain = replicas * alone / rounds.plain_s(alone)
-    drafted = replicas * with_draft / rounds.at(with_draft, gamma or 1).tpot_s
+    plain = replicas * alone / single(rounds.plain_s(alone))
+    drafted = replicas * with_draft / single(rounds.at(with_draft, gamma or 1).tpot_s)
     return AtCapacity(
         plain_batch=alone,
         plain_output_tokens_per_s=plain,

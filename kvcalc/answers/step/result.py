@@ -7,6 +7,7 @@ from kvcalc.answers.step.rows import intensity
 from kvcalc.answers.subject import subject
 from kvcalc.answers.verdict import Verdict
 from kvcalc.answers.working import peak_of
+from kvcalc.counting.arrays import single
 from kvcalc.formulas import matmul
 from kvcalc.formulas.step import throughput
 from kvcalc.results.step import MatmulThreshold, OperatorRow, StepResult
@@ -30,20 +31,22 @@ def step_result(
         stages=deployed.deployment.pipeline_parallel_size,
         batch=batch,
         context=point.mean_context,
-        bytes=at.bytes,
-        weight_bytes=at.weight_bytes,
-        cache_bytes=at.cache_bytes,
-        flops=at.flops,
-        intensity_flop_per_byte=at.flops / at.bytes,
-        intensity=intensity(at.flops, at.attention_flops, at.weight_bytes, at.cache_bytes),
+        bytes=single(at.bytes),
+        weight_bytes=single(at.weight_bytes),
+        cache_bytes=single(at.cache_bytes),
+        flops=single(at.flops),
+        intensity_flop_per_byte=single(at.flops / at.bytes),
+        intensity=intensity(
+            single(at.flops), single(at.attention_flops), single(at.weight_bytes), single(at.cache_bytes)
+        ),
         ridge_flop_per_byte=ridge,
-        memory_time_s=at.memory_time_s,
-        compute_time_s=at.compute_time_s,
-        bound_s=at.bound_s,
+        memory_time_s=single(at.memory_time_s),
+        compute_time_s=single(at.compute_time_s),
+        bound_s=single(at.bound_s),
         limit=at.limit,
-        operator_bound_s=at.operator_bound_s,
+        operator_bound_s=single(at.operator_bound_s),
         estimate_s=None if at.estimate is None else range_of(at.estimate),
-        output_tokens_per_s=throughput(deployed.deployment.data_parallel_size * batch * tokens, at.bound_s),
+        output_tokens_per_s=throughput(deployed.deployment.data_parallel_size * batch * tokens, single(at.bound_s)),
         operators=operators,
         matmul_thresholds=_thresholds(deployed.model, ridge),
     )

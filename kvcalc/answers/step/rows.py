@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Operator
 from kvcalc.results.base import Figure
 from kvcalc.results.step import Intensity, OperatorRow
@@ -38,8 +39,8 @@ def operator_rows(
         OperatorRow(
             name=one.name.rpartition(".")[2],
             count=one.count,
-            bytes=one.count * one.bytes,
-            flops=one.count * one.flops,
+            bytes=single(one.count * one.bytes),
+            flops=single(one.count * one.flops),
             time_s=float(operator_bound(one, deployed.gpu, deployed.gpus_per_node)),
             limit=operator_limit(one, deployed.gpu),
             estimate_s=estimate,

@@ -1,6 +1,7 @@
 """Routed experts: all that a step wakes, in the fastest of the measured kernels."""
 
 from dataclasses import replace
+from functools import reduce
 
 from kvcalc.counting.arrays import Quantity, least
 from kvcalc.counting.work import Operator
@@ -41,12 +42,12 @@ def experts_seconds(operator: Operator, machine: Machine) -> Times:
     rows = next((found for name in names if (found := [row for row in usable if row.dtype == name])), usable)
     shares = machine.kernels.experts_flops_share
     flops_share = shares[max((key for key in shares if int(key) <= load.experts), key=int)]
-    best: Quantity = None
+    totals: list[Quantity] = []
     for row in rows:
         peak = arithmetic(machine.gpu, QUANTIZES.get(row.dtype, operator.compute))[1]
         latency, work = matmul_time(
             operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, row.bandwidth_share, flops_share
         )
-        best = latency + work if best is None else least(best, latency + work)
+        totals.append(latency + work)
     first = min(row.latency_s for row in rows)
-    return first, best - first
+    return first, reduce(least, totals) - first
