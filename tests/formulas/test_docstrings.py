@@ -12,7 +12,7 @@ import pytest
 
 import kvcalc.formulas
 from kvcalc.answers.explain import docstring_lines, evaluate, explain
-from kvcalc.formulas.number import N
+from kvcalc.formulas.number import F, N
 from kvcalc.specs.base import replace
 
 Formula = Callable[..., Any]
@@ -62,7 +62,7 @@ def test_docstring_is_complete(fn: Formula) -> None:
 
 @pytest.mark.parametrize("fn", FORMULAS, ids=name_of)
 def test_only_functions_of_lists_lack_a_formula(fn: Formula) -> None:
-    scalar = {int, float, N, float | None}
+    scalar = {int, float, N, F, float | None}
     takes_or_gives_many = not scalar.issuperset(inspect.get_annotations(fn).values())
     searches = fn.__name__ == "best_draft_length"
     assert (fn in EVALUABLE) != (takes_or_gives_many or searches)
