@@ -23,7 +23,7 @@ LINES = [
     "size lama-3-8b --gpu h100-sxm",
     "size ./nowhere/config.json --gpu h100-sxm",
     "size llama-3-8b --gpu h10O-sxm",
-    "size llama-3-8b --gpu A100",  # 40 GB or 80 GB?
+    "size llama-3-8b --gpu 'rtx 6000'",  # Turing, Ada or Blackwell?
     f"{SIZE} -tp 3",
     f"{SIZE} -tp 0",
     f"{SIZE} -tp -2",

@@ -120,14 +120,15 @@ def _figures(question: Question) -> SizeResult:
 
 def _working(speed: Performance) -> tuple[Figure, ...]:
     from kvcalc.answers.serving_working import serving_working
-    from kvcalc.answers.size.working import size_working
+    from kvcalc.answers.size.working import alone_working, size_working
     from kvcalc.answers.step.rows import rows_of, sums
     from kvcalc.answers.working import working
 
     deployed, point = speed.deployed, speed.point
     contexts = tuple(dict.fromkeys((point.context, *(row.context for row in _by_context(deployed)))))
+    alone = alone_working({context: _alone_step(deployed, context) for context in contexts})
     step = () if speed.step is None else sums(rows_of(deployed, speed.step))
-    return (*size_working(deployed, contexts), *working(speed), *step, *serving_working(speed))
+    return (*size_working(deployed, contexts), *alone, *working(speed), *step, *serving_working(speed))
 
 
 def _longest(deployed: Deployed) -> int | None:
@@ -200,8 +201,13 @@ def _by_context(deployed: Deployed, with_speed: bool = False) -> tuple[ContextRo
 
 def _alone(deployed: Deployed, context: int) -> Range | None:
     """Tokens/s of one sequence that nobody shares the engine with."""
+    found = _alone_step(deployed, context)
+    return None if found is None else inverse(found, lambda seconds: 1 / seconds)
+
+
+def _alone_step(deployed: Deployed, context: int) -> Range | None:
     found = Pass(deployed.replica, Step(decode=1, context=context)).estimate
-    return None if found is None else inverse(range_of(found), lambda seconds: 1 / seconds)
+    return None if found is None else range_of(found)
 
 
 def _ideal(deployed: Deployed, context: int) -> IdealCapacity | None:

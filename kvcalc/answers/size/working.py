@@ -1,14 +1,14 @@
 """The working of a size: from the memory to the pool, and what the pool holds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain, figure_of
 from kvcalc.engines.capacity import Pool
 from kvcalc.engines.memory.budget import NOTHING
-from kvcalc.formulas import cache, paging
-from kvcalc.results.base import Figure
+from kvcalc.formulas import cache, paging, step
+from kvcalc.results.base import Figure, Range
 from kvcalc.units import format_count
 
 RULES = "the engine's own rules: docs/explanation/memory.md"
@@ -19,6 +19,14 @@ def size_working(deployed: Deployed, contexts: tuple[int, ...]) -> tuple[Figure,
     held = _ideal if deployed.replica.ideal else _blocks
     figures = (*_memory(deployed), *(one for context in contexts for one in held(deployed, context)))
     return tuple({one.name: one for one in figures}.values())
+
+
+def alone_working(steps: Mapping[int, Range | None]) -> Iterator[Figure]:
+    """Tokens/s of one sequence alone at each context, whose step takes these seconds; the slowest step is the low."""
+    for context, seconds in steps.items():
+        for end, taken in (("", "value"), (", low", "high"), (", high", "low")) if seconds else ():
+            name = f"one alone at {format_count(context)}{end}"
+            yield explain(step.throughput, name, batch=1, step_time_s=getattr(seconds, taken))
 
 
 def _memory(deployed: Deployed) -> Iterator[Figure]:
