@@ -32,6 +32,7 @@ LIMITS = (
     Flag("gpus_available", ("--gpus-available",), "GPU=N", "So many there are: h100-sxm=16.", "Choice", kind="texts"),
     Flag("max_usd_per_hour", ("--max-usd-per-hour",), "USD", "Of all replicas, at most.", "Choice"),
     Flag("emit", ("--emit",), "FORM", "Of the first: vllm, sglang, trtllm, llamacpp, compose or k8s.", "Output"),
+    Flag("emit_pools", ("--emit-pools",), None, "Emit the cheapest separate pools.", "Output", kind="bool"),
     Flag("top", ("--top",), "N", "Deployments shown, and the Pareto front. Default 10.", "Choice"),
 )
 BUSINESS = (

@@ -5,11 +5,11 @@ from functools import cache, partial
 from typing import Any
 
 from kvcalc.answers.assumptions import assumptions_of
-from kvcalc.answers.plan.apart import apart
+from kvcalc.answers.plan.apart import Apart, apart
 from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.candidate import candidate
 from kvcalc.answers.plan.demand import demand
-from kvcalc.answers.plan.emission import emission
+from kvcalc.answers.plan.emission import emission, emission_apart
 from kvcalc.answers.plan.halves import Load, searched
 from kvcalc.answers.plan.money import api_price
 from kvcalc.answers.plan.pools import separate_pools
@@ -24,7 +24,7 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.results.data import data_of
-from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SeparatePools, SimulatedPlan
+from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SimulatedPlan
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import IDEAL, USUAL_ENGINE, engine_called
@@ -137,6 +137,7 @@ def _result(
     settings, workload, met = asked.settings, asked.workload, bool(outcome.met)
     on_front = front(best, settings.objective) if met else set()
     shown = [i for i in range(len(best)) if i < (settings.top if met else NEAREST) or _worth(best, i, on_front)]
+    separate = _apart(asked, best)
     found = tuple(candidate(best[i], asked, i in on_front, (figures or {}).get(id(best[i].fleet))) for i in shown)
     return PlanResult(
         model=best[0].fleet.deployed.model.name,
@@ -152,20 +153,24 @@ def _result(
         judge=settings.judge,
         percentile=settings.percentile,
         candidates=found,
-        separate_pools=_apart(asked, best),
+        separate_pools=tuple(separate_pools(one, asked) for one in separate),
         tried=outcome.tried,
         fitting=len(outcome.met) + len(outcome.beyond) + len(outcome.missed),
         meeting=len(outcome.met),
-        emitted=emission(best[0], asked) if met else None,
+        emitted=_emitted(asked, best, separate) if met else None,
         summary=tuple(_summary(found, outcome, asked.limits)),
     )
 
 
-def _apart(asked: Asked, best: list[Found]) -> tuple[SeparatePools, ...]:
+def _emitted(asked: Asked, best: list[Found], separate: Sequence[Apart]) -> str | None:
+    return emission_apart(separate, asked) if asked.settings.emit_pools else emission(best[0], asked)
+
+
+def _apart(asked: Asked, best: list[Found]) -> Sequence[Apart]:
     """Prompts and decoding on replicas of their own, where that is cheaper; the simulator has its own percentiles."""
     if asked.settings.percentile is not None or asked.settings.objective != "usd":
         return ()
-    return tuple(separate_pools(one, asked) for one in apart(best, asked.demand, asked.targets, asked.limits)[:SHOWN])
+    return apart(best, asked.demand, asked.targets, asked.limits)[:SHOWN]
 
 
 def _worth(best: list[Found], place: int, on_front: set[int]) -> bool:

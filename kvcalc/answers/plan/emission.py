@@ -1,11 +1,22 @@
 """What to run: a plan's first deployment as its engine's command, a compose file or a Kubernetes manifest."""
 
+from collections.abc import Sequence
+
 from kvcalc.answers.command import command_for, printed
+from kvcalc.answers.plan.apart import Apart
 from kvcalc.answers.plan.asked import Asked
+from kvcalc.answers.plan.pools import pools
 from kvcalc.answers.plan.search import Found
 from kvcalc.answers.plan.settings import CONTAINERS
-from kvcalc.catalog.serve.wrappers import compose, kubernetes
+from kvcalc.catalog.serve.wrappers import compose, compose_pools, kubernetes, kubernetes_pools
 from kvcalc.errors import KvcalcError
+from kvcalc.units import format_things
+
+ROUTER = "# Behind a router that sends each request to prefill and then to decode: {what}"
+ROUTERS = {
+    "vllm": "vLLM's toy_proxy_server.py, or one for production.",
+    "sglang": "sglang_router.launch_router --pd-disaggregation.",
+}
 
 
 def emission(found: Found, asked: Asked) -> str | None:
@@ -18,10 +29,7 @@ def emission(found: Found, asked: Asked) -> str | None:
     if form is None:
         return None
     engine = question.deployment.engine
-    if form not in (*CONTAINERS, engine):
-        raise KvcalcError(
-            f"--emit {form} beside --engine {engine}", hint="give the same engine twice, or compose or k8s"
-        )
+    _require_engine(form, engine)
     command = command_for(question)
     if command is None:
         raise KvcalcError(f"--emit: {engine} is no engine that runs", hint="leave --engine ideal out")
@@ -33,3 +41,38 @@ def emission(found: Found, asked: Asked) -> str | None:
     if form == "k8s":
         return kubernetes(command, gpus, found.replicas) + (f"{note}\n" if note else "")
     return f"{line}\n"
+
+
+def emission_apart(found: Sequence[Apart], asked: Asked) -> str:
+    """The same of the cheapest separate pools: a command, a service or a Deployment each.
+
+    Raises:
+        KvcalcError: none are cheaper than together, or the form is another engine's.
+    """
+    form = asked.settings.emit
+    if form is None:
+        raise KvcalcError("--emit-pools writes which file?", hint="say what with --emit: vllm, sglang, compose or k8s")
+    if not found:
+        raise KvcalcError("no separate pools cost less than one", hint="leave --emit-pools out")
+    best = found[0]
+    deployed = best.found.fleet.deployed
+    engine, gpus, both = deployed.deployment.engine, deployed.deployment.gpus, pools(best)
+    _require_engine(form, engine)
+    line = printed(both[0].command, deployed.question.deployment, asked.model) or ""
+    note = line.partition("\n")[2]
+    router = ROUTER.format(what=ROUTERS[engine])
+    end = f"{router}\n" + (f"{note}\n" if note else "")
+    if form == "compose":
+        here = "".join(f"# {pool.name}: {format_things(pool.replicas, 'server')} for the load\n" for pool in both)
+        return here + compose_pools(both, gpus) + end
+    if form == "k8s":
+        return kubernetes_pools(both, gpus) + end
+    said = (f"# {pool.name}: {format_things(pool.replicas, 'server')}\n{pool.command.line}\n" for pool in both)
+    return "".join(said) + end
+
+
+def _require_engine(form: str, engine: str) -> None:
+    if form not in (*CONTAINERS, engine):
+        raise KvcalcError(
+            f"--emit {form} beside --engine {engine}", hint="give the same engine twice, or compose or k8s"
+        )

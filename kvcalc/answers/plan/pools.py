@@ -7,6 +7,7 @@ from kvcalc.answers.plan.apart import Apart
 from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.candidate import flags_of, layout_of
 from kvcalc.answers.plan.money import HOURS_A_MONTH
+from kvcalc.catalog.serve.wrappers import Pool
 from kvcalc.results.plan import SeparatePools
 from kvcalc.specs.checked import flag_of
 
@@ -17,13 +18,14 @@ ROLES = {
                   for role in ("kv_producer", "kv_consumer")),
     "sglang": tuple(("--disaggregation-mode", role) for role in ("prefill", "decode")),
 }  # fmt: skip
+# Where a server is reached by the other pool's; of the same page. SGLang's router tells them.
+ADDRESS = {"vllm": "VLLM_NIXL_SIDE_CHANNEL_HOST"}
 
 
 def separate_pools(one: Apart, asked: Asked) -> SeparatePools:
     """The answer's row."""
     deployed, flags = one.found.fleet.deployed, flags_of(one.found)
     replicas = one.prefill + one.decode
-    command = command_for(deployed.question)
     return SeparatePools(
         deployment=flags,
         gpu=deployed.gpu.title,
@@ -38,10 +40,21 @@ def separate_pools(one: Apart, asked: Asked) -> SeparatePools:
         tpot_s=one.tpot,
         requests_per_s=one.rate,
         simulate=_simulate(one, asked),
-        commands=() if command is None else tuple(
-            shlex.join([*command.words, *role]) for role in ROLES[deployed.deployment.engine]
-        ),
-    )  # fmt: skip
+        commands=tuple(pool.command.line for pool in pools(one)),
+    )
+
+
+def pools(one: Apart) -> tuple[Pool, ...]:
+    """What the servers of each pool run: prompts, and decoding."""
+    question = one.found.fleet.deployed.question
+    command, engine = command_for(question), question.deployment.engine
+    if command is None:
+        return ()
+    kinds = zip(("prefill", "decode"), ROLES[engine], (one.prefill, one.decode), strict=True)
+    return tuple(
+        Pool(name, command._replace(arguments=(*command.arguments, *role)), replicas, ADDRESS.get(engine))
+        for name, role, replicas in kinds
+    )
 
 
 def _simulate(one: Apart, asked: Asked) -> str:

@@ -41,6 +41,7 @@ class PlanSettings(Frozen):
     utilization: Annotated[float | None, Within(gt=0, le=1), number("--utilization")] = None
     api_price: str | None = None  # input=0.50,cached=0.05,output=1.50
     emit: Emit | None = None
+    emit_pools: bool = False
     top: Annotated[int, Within(ge=1, le=1000), count("--top")] = 10
 
 

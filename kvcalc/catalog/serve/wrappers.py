@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kvcalc.catalog.serve.emit import Command
 from kvcalc.catalog.serve.table import command_line
@@ -28,6 +29,15 @@ def container_words(command: Command) -> tuple[str, ...]:
     return (about["image_takes"], command.model, *command.arguments, *listens)
 
 
+class Pool(NamedTuple):
+    """Servers of one kind among several: prompts on these, decoding on those."""
+
+    name: str
+    command: Command
+    replicas: int
+    address: str | None = None  # the variable that says where others reach a server
+
+
 def compose(command: Command, gpus: int) -> str:
     """A compose file with one service.
 
@@ -35,27 +45,56 @@ def compose(command: Command, gpus: int) -> str:
         command: what it runs.
         gpus: of this machine that it gets.
     """
-    port = command_line(command.engine).about["port"]
-    return "\n".join([
-        "services:",
-        "  server:",
-        f"    image: {image_of(command)}",
-        f'    ports: ["{port}:{port}"]',
+    return _file(_service(Pool("server", command, 1), f"count: {gpus}", _port(command)))
+
+
+def compose_pools(pools: Sequence[Pool], gpus: int) -> str:
+    """A compose file with a service a pool: one server of each, on GPUs of its own of this machine.
+
+    Args:
+        pools: what each runs.
+        gpus: of each.
+    """
+    lines: list[str] = []
+    for place, pool in enumerate(pools):
+        ids = ", ".join(f'"{i}"' for i in range(place * gpus, (place + 1) * gpus))
+        lines += _service(pool, f"device_ids: [{ids}]", _port(pool.command) + place)
+    return _file(lines)
+
+
+def _file(services: Sequence[str]) -> str:
+    return "\n".join(["services:", *services, "volumes:", "  hub: {}", ""])
+
+
+def _port(command: Command) -> int:
+    return int(command_line(command.engine).about["port"])
+
+
+def _service(pool: Pool, devices: str, outside: int) -> list[str]:
+    """The lines of one service; `outside` is its port on the machine."""
+    address = [f"    environment: {{{pool.address}: {pool.name}}}"] if pool.address else []
+    return [
+        f"  {pool.name}:",
+        f"    image: {image_of(pool.command)}",
+        f'    ports: ["{outside}:{_port(pool.command)}"]',
         "    ipc: host",
         f'    volumes: ["hub:{CACHE}"]',
+        *address,
         "    command:",
-        *_items(container_words(command), 6),
+        *_items(container_words(pool.command), 6),
         "    deploy:",
         "      resources:",
         "        reservations:",
-        f"          devices: [{{driver: nvidia, count: {gpus}, capabilities: [gpu]}}]",
-        "volumes:",
-        "  hub: {}",
-        "",
-    ])  # fmt: skip
+        f"          devices: [{{driver: nvidia, {devices}, capabilities: [gpu]}}]",
+    ]
 
 
-def kubernetes(command: Command, gpus: int, replicas: int = 1, name: str = "server") -> str:
+def kubernetes_pools(pools: Sequence[Pool], gpus: int) -> str:
+    """A Deployment and its Service a pool."""
+    return "---\n".join(kubernetes(one.command, gpus, one.replicas, one.name, one.address) for one in pools)
+
+
+def kubernetes(command: Command, gpus: int, replicas: int = 1, name: str = "server", address: str | None = None) -> str:
     """A Deployment and its Service.
 
     Args:
@@ -63,8 +102,10 @@ def kubernetes(command: Command, gpus: int, replicas: int = 1, name: str = "serv
         gpus: of each pod.
         replicas: pods.
         name: of both.
+        address: the variable that says where others reach a pod.
     """
-    port = command_line(command.engine).about["port"]
+    port = _port(command)
+    where = "{fieldRef: {fieldPath: status.podIP}}"
     key = "command" if command_line(command.engine).about["image_program"] else "args"
     return "\n".join([
         "apiVersion: apps/v1",
@@ -81,6 +122,7 @@ def kubernetes(command: Command, gpus: int, replicas: int = 1, name: str = "serv
         f"          image: {image_of(command)}",
         f"          {key}:",
         *_items(container_words(command), 12),
+        *([f"          env: [{{name: {address}, valueFrom: {where}}}]"] if address else []),
         f"          ports: [{{containerPort: {port}}}]",
         f"          resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}",
         "          volumeMounts: [{name: shm, mountPath: /dev/shm}]",

@@ -2,8 +2,10 @@
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.conftest import Cli, assert_refused, cli  # noqa: F401
 
@@ -27,3 +29,38 @@ def test_read_back_it_gives_the_same_answer(cli: Cli, tmp_path: Path, form: str)
 def test_an_engine_is_emitted_for_itself_only(cli: Cli) -> None:  # noqa: F811
     assert_refused(cli(f"{LINE} --engine vllm --emit sglang"))
     assert_refused(cli(f"{LINE} --emit docker"))
+
+
+APART = "plan llama-3.1-70b-fp8 --gpu h200-sxm -tp 2 --isl 3000 --osl 500 --users 100 --ttft 2s --tpot 20ms"
+
+
+@pytest.mark.parametrize("form", ["vllm", "sglang", "compose", "k8s"])
+def test_separate_pools_have_a_command_each(cli: Cli, form: str) -> None:  # noqa: F811
+    found = cli(f"{APART} --emit {form} --emit-pools --json").result
+    text, one = found["emitted"], found["separate_pools"][0]
+    roles = ("prefill", "decode") if form == "sglang" else ("kv_producer", "kv_consumer")
+    assert [text.count(f"{role}\n") for role in roles] == [1, 1]
+    back = cli("size --gpu h200-sxm --json --serve", text).json["inputs"]
+    assert back["tensor_parallel_size"] == one["deployment"]["tensor_parallel_size"] == 2
+    if form in ("compose", "k8s"):
+        documents = list(yaml.safe_load_all(text))
+        assert (
+            _gpus_and_servers(documents)
+            == {
+                "compose": [["0", "1"], ["2", "3"]],
+                "k8s": [one["prefill_replicas"], one["decode_replicas"]],
+            }[form]
+        )
+
+
+def _gpus_and_servers(documents: list[Any]) -> list[Any]:
+    """Of a compose file the GPUs of each service, which no two share; of a manifest the servers of each pool."""
+    if len(documents) > 1:
+        return [one["spec"]["replicas"] for one in documents if one["kind"] == "Deployment"]
+    services = documents[0]["services"].values()
+    return [one["deploy"]["resources"]["reservations"]["devices"][0]["device_ids"] for one in services]
+
+
+def test_no_pools_are_emitted_where_none_are_cheaper(cli: Cli) -> None:  # noqa: F811
+    assert_refused(cli(f"{APART} --emit-pools"))
+    assert_refused(cli(f"{APART.replace('--users 100', '--users 1').replace('20ms', '99ms')} --emit k8s --emit-pools"))
