@@ -109,7 +109,7 @@ def _unsuited(model: str, fields: Mapping[str, Any], engine: str) -> dict[str, s
         found |= dict.fromkeys(names - {"quantization"}, f"its own model: {spec.name} has no experts")
     if "quantization" in names:
         try:
-            requantize(spec, str(fields["quantization"]), engine)
+            requantize(spec, str(fields["quantization"]), rules(engine).QUANTIZATIONS, engine)
         except KvcalcError:
             found["quantization"] = f"its own model: {spec.name} is taken as it is stored"
     return found

@@ -184,5 +184,5 @@ def _as_typed(model: ModelSpec, dtype: str, quantization: str | None, engine: st
     if quantization is not None:
         from kvcalc.catalog.quantization.online import requantize
 
-        model = requantize(model, quantization, engine)
+        model = requantize(model, quantization, rules(engine).QUANTIZATIONS, engine)
     return model

@@ -13,7 +13,7 @@ from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.units import GIB
 
-LLAMA = requantize(load_model("llama-3.1-8b"), "q4_k_m", "llamacpp")
+LLAMA = requantize(load_model("llama-3.1-8b"), "q4_k_m", ("gguf",))
 CARD = load_gpu("rtx4070")
 
 

@@ -1,5 +1,6 @@
 """What would start after memory ran out: each change is put through the whole calculation before it is said."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -114,11 +115,7 @@ def _most(works: Callable[[int], bool], most: int) -> int:
     >>> _most(lambda n: n <= 5, 9), _most(lambda n: False, 9)
     (5, 0)
     """
-    least = 0
-    while least < most:
-        middle = (least + most + 1) // 2
-        least, most = (middle, most) if works(middle) else (least, middle - 1)
-    return least
+    return bisect_left(range(1, most + 1), True, key=lambda number: not works(number))
 
 
 def _more_ranks(started: Started, question: Question) -> Iterator[Advice]:

@@ -47,22 +47,23 @@ GGUF_OF_BITS = {
 LAYERS_ONLY = {"awq", "gptq", "awq_marlin", "gptq_marlin", "int4", "w4a16", "w8a16"}
 
 
-def requantize(model: ModelSpec, name: str, engine: str = "vllm") -> ModelSpec:
+def requantize(model: ModelSpec, name: str, kinds: tuple[str, ...] = ("scheme",), engine: str = "vllm") -> ModelSpec:
     """The model with its linears in another format: embeddings, head, norms, routers and towers stay as they are.
 
-    For llama.cpp the name is a GGUF type's (q4_k_m), mixed as llama.cpp mixes it.
+    A GGUF type's name (q4_k_m) is mixed as llama.cpp mixes it.
 
     Args:
         model: any; of one that its checkpoint quantizes already, narrower builds exist where that is fp8.
         name: fp8, int8, awq, gptq, nvfp4, mxfp4, bitsandbytes ..., in vLLM's spelling, or a GGUF type.
-        engine: whose words the name is in.
+        kinds: what the engine knows by such a name, "scheme" or "gguf"; a name that both have is the scheme's.
+        engine: its name, to say in an error.
 
     Raises:
         KvcalcError: an unknown scheme, one of another engine, or a checkpoint that is quantized otherwise.
     """
     key = name.lower().replace("-", "_")
-    if engine == "llamacpp" or (key not in FORMATS and find_recipe(name) is not None):
-        return _as_gguf(model, name, engine)
+    if "scheme" not in kinds or (key not in FORMATS and find_recipe(name) is not None):
+        return _as_gguf(model, name, kinds, engine)
     if key in DECLARED:
         return _declared(model, name)
     if key not in FORMATS:
@@ -94,10 +95,10 @@ def requantize(model: ModelSpec, name: str, engine: str = "vllm") -> ModelSpec:
     return _otherwise(cover(model, Scheme(key, choose)), quantization=key, assumptions=(*model.assumptions, taken))
 
 
-def _as_gguf(model: ModelSpec, name: str, engine: str) -> ModelSpec:
+def _as_gguf(model: ModelSpec, name: str, kinds: tuple[str, ...], engine: str) -> ModelSpec:
     """The model as a GGUF of a type; a GGUF's own type changes nothing."""
     made = _gguf_type(name)
-    if engine not in ("llamacpp", "ideal"):
+    if "gguf" not in kinds:
         raise KvcalcError(
             f"--quantization {name[:40]} is a GGUF type, and the engine is {engine}", hint="add --engine llamacpp"
         )

@@ -10,6 +10,7 @@ class Ideal(Rules):
     TIMED = False
     STARTS_BEYOND = True
     SHARES_SEQUENCES = True
+    QUANTIZATIONS = ("scheme", "gguf")
     MEASURED_VENDORS = ()
     SWITCHES: ClassVar = dict.fromkeys(
         ("watermark", "prefill_schedule_interval", "scheduling_policy", "long_prefill_token_threshold")

@@ -23,6 +23,7 @@ class LlamaCpp(Rules):
     OFFLOADS = True
     TAKES_WHAT_IS_ASKED = True
     WEIGHTS_AS_IN_FILE = True
+    QUANTIZATIONS = ("gguf",)
     MEASURED_VENDORS = ()
     SMALLER_CACHES = ("q8_0", "q4_0")
     ADVISED = ("kv_cache_dtype",)

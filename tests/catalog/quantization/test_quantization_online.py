@@ -73,29 +73,29 @@ def test_narrower_builds_of_a_model_that_is_published_in_fp8() -> None:
 
 
 def test_gguf_types_are_llama_cpps() -> None:
-    assert requantize(LLAMA, "q4_k_m", "llamacpp").quantization == "gguf Q4_K_M"
-    assert requantize(LLAMA, "q4_k_m", "ideal").quantization == "gguf Q4_K_M"
+    assert requantize(LLAMA, "q4_k_m", ("gguf",)).quantization == "gguf Q4_K_M"
+    assert requantize(LLAMA, "q4_k_m", ("scheme", "gguf")).quantization == "gguf Q4_K_M"
     # One word, two meanings: llama.cpp's mix, and the scheme of checkpoints.
-    assert requantize(LLAMA, "nvfp4", "llamacpp").quantization == "gguf NVFP4"
+    assert requantize(LLAMA, "nvfp4", ("gguf",)).quantization == "gguf NVFP4"
     assert requantize(LLAMA, "nvfp4").quantization == "nvfp4"
     with pytest.raises(KvcalcError, match="the engine is vllm") as caught:
         requantize(LLAMA, "q4_k_m")
     assert "--engine llamacpp" in caught.value.hint
     with pytest.raises(KvcalcError, match="fp8 is no GGUF type") as caught:
-        requantize(LLAMA, "fp8", "llamacpp")
+        requantize(LLAMA, "fp8", ("gguf",))
     assert "q8_0" in caught.value.hint
     with pytest.raises(KvcalcError, match="unknown GGUF type"):
-        requantize(LLAMA, "banana", "llamacpp")
-    made = requantize(LLAMA, "q4_k_m", "llamacpp")
-    assert requantize(made, "Q4_K_M", "llamacpp").groups == made.groups
+        requantize(LLAMA, "banana", ("gguf",))
+    made = requantize(LLAMA, "q4_k_m", ("gguf",))
+    assert requantize(made, "Q4_K_M", ("gguf",)).groups == made.groups
     with pytest.raises(KvcalcError, match="is a GGUF already"):
-        requantize(made, "q8_0", "llamacpp")
+        requantize(made, "q8_0", ("gguf",))
 
 
 @pytest.mark.parametrize("bits, made", [("int4", "Q4_K_M"), ("w4a16", "Q4_K_M"), ("W8A16", "Q8_0")])
 def test_bits_alone_mean_llama_cpps_usual_type_of_them(bits: str, made: str) -> None:
     """llama-server's README: `-hf` takes Q4_K_M where no type is said."""
-    found, named = requantize(LLAMA, bits, "llamacpp"), requantize(LLAMA, made, "llamacpp")
+    found, named = requantize(LLAMA, bits, ("gguf",)), requantize(LLAMA, made, ("gguf",))
     assert (found.quantization, found.groups, found.tensors) == (named.quantization, named.groups, named.tensors)
     said = [one for one in found.assumptions if one not in named.assumptions]
     assert [(one.name, one.value) for one in said] == [("quantization", made)]
