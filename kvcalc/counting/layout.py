@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.operators.experts import USUAL, ExpertKernels, kept_bytes, padded_shape
-from kvcalc.counting.rounding import VOCAB_MULTIPLE, ceil_div, round_up
+from kvcalc.counting.rounding import ceil_div, round_up
+from kvcalc.counting.split import cut
 from kvcalc.counting.weights import matrix_bytes
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import PLAIN, WeightFormat
@@ -144,15 +145,12 @@ def local_tensor(tensor: Tensor, group: LayerGroup | None, layout: Layout) -> tu
 def _divided(tensor: Tensor, tp: int, kv_heads: int) -> tuple[int, ...]:
     """The shape after tensor parallelism; a vector divides as its matrix's outputs do."""
     shape = list(tensor.shape)
-    output = max(0, len(shape) - 2)
-    if tensor.split == "vocab":
-        shape[output] = round_up(shape[output], VOCAB_MULTIPLE) // tp
-    elif tensor.split == "columns":
-        shape[output] = ceil_div(shape[output], tp)
-    elif tensor.split == "kv":
-        shape[output] = ceil_div(shape[output], min(tp, kv_heads))
-    elif tensor.split == "rows" and len(shape) > 1:
-        shape[-1] = ceil_div(shape[-1], tp)
+    found = cut(tensor, tp, kv_heads)
+    if found.side == "outputs":
+        side = max(0, len(shape) - 2)
+        shape[side] = ceil_div(round_up(shape[side], found.multiple), found.parts)
+    elif found.side == "inputs" and len(shape) > 1:
+        shape[-1] = ceil_div(shape[-1], found.parts)
     return tuple(shape)
 
 

@@ -1,13 +1,13 @@
 """What would start after memory ran out: each change is put through the whole calculation before it is said."""
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.diagnose.started import Started
 from kvcalc.answers.load import operating_point
 from kvcalc.answers.question import Question, stored_as
+from kvcalc.answers.searches import largest
 from kvcalc.answers.verdict import unfit_reason
 from kvcalc.engines import rules, settled
 from kvcalc.engines.lowered import CELLS
@@ -89,16 +89,16 @@ def _less_on_the_card(question: Question) -> Iterator[Advice]:
         return
     asked, layers = deployment.ctx_size, sum(group.count for group in model.groups)
     if asked is not None:
-        steps = _most(lambda n: _starts(question, {"ctx_size": n * CELLS}) is not None, asked // CELLS)
+        steps = largest(lambda n: _starts(question, {"ctx_size": n * CELLS}) is not None, asked // CELLS)
         if steps * CELLS >= LEAST_LENGTH:
             effect = f"the cache has {format_count(steps * CELLS)} cells instead of {format_count(asked)}"
             yield Advice(change=f"-c {steps * CELLS}", effect=effect, goal="fit")
     if any(isinstance(group.mlp, MoeMlp) for group in model.groups):
-        kept = _most(lambda n: _starts(question, {"n_cpu_moe": layers - n}) is not None, layers)
+        kept = largest(lambda n: _starts(question, {"n_cpu_moe": layers - n}) is not None, layers)
         other = _starts(question, {"n_cpu_moe": layers - kept})
         if other is not None:
             yield _left_to_cpu(f"--n-cpu-moe {layers - kept}", other)
-    kept = _most(lambda n: _starts(question, {"n_gpu_layers": n}) is not None, layers)
+    kept = largest(lambda n: _starts(question, {"n_gpu_layers": n}) is not None, layers)
     other = _starts(question, {"n_gpu_layers": kept})
     if other is not None and kept:
         yield _left_to_cpu(f"-ngl {kept}", other)
@@ -107,15 +107,6 @@ def _less_on_the_card(question: Question) -> Iterator[Advice]:
 def _left_to_cpu(change: str, other: Deployed) -> Advice:
     effect = f"{format_bytes(other.weight_bytes)} of weights on the GPU, the rest with the CPU: slower"
     return Advice(change=change, effect=effect, goal="fit")
-
-
-def _most(works: Callable[[int], bool], most: int) -> int:
-    """The largest number up to `most` for which something works, which works for all smaller ones too; 0: for none.
-
-    >>> _most(lambda n: n <= 5, 9), _most(lambda n: False, 9)
-    (5, 0)
-    """
-    return bisect_left(range(1, most + 1), True, key=lambda number: not works(number))
 
 
 def _more_ranks(started: Started, question: Question) -> Iterator[Advice]:

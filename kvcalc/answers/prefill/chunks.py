@@ -1,10 +1,8 @@
 """Chunked prefill: the steps that carry a prompt, what a chunk size does to everybody, and which chunk is free."""
 
-from bisect import bisect_left
-from collections.abc import Callable
-
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.explain import explain
+from kvcalc.answers.searches import largest
 from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
@@ -101,8 +99,8 @@ def chunk_under(deployed: Deployed, beside: Beside, tpot_s: float) -> TargetChun
         last = beside.prompt - left % chunk - chunk if left >= chunk else beside.start
         return float(mixed_pass(deployed, beside, min(chunk, left), last).time_s)
 
-    found = _largest(lambda chunk: worst(chunk) <= tpot_s, left)
-    if found is None:
+    found = largest(lambda chunk: worst(chunk) <= tpot_s, left)
+    if not found:
         return TargetChunk(tpot_s=tpot_s, chunk=None, worst_step_s=None, ttft_s=None)
     if found * MOST_STEPS < left:
         return TargetChunk(tpot_s=tpot_s, chunk=found, worst_step_s=worst(found), ttft_s=None)
@@ -132,11 +130,6 @@ def free_chunk(deployed: Deployed, beside: Beside) -> tuple[FreeChunk, tuple[Fig
     def mixed(tokens: int) -> Pass:
         return mixed_pass(deployed, beside, tokens, 0)
 
-    at_bound = _largest(lambda n: single(mixed(n).bound_s) <= (1 + NOTHING) * single(decode.bound_s), LARGEST_CHUNK)
-    at_estimate = _largest(lambda n: single(mixed(n).time_s) <= (1 + SLOWDOWN) * single(decode.time_s), LARGEST_CHUNK)
-    return FreeChunk(bound=at_bound or 0, estimate=at_estimate or 0, slowdown=SLOWDOWN), ()
-
-
-def _largest(passes: Callable[[int], bool], most: int) -> int | None:
-    """The largest whole number from 1 to `most` that passes, where passing ends once; None: not even 1."""
-    return bisect_left(range(1, most + 1), True, key=lambda number: not passes(number)) or None
+    at_bound = largest(lambda n: single(mixed(n).bound_s) <= (1 + NOTHING) * single(decode.bound_s), LARGEST_CHUNK)
+    at_estimate = largest(lambda n: single(mixed(n).time_s) <= (1 + SLOWDOWN) * single(decode.time_s), LARGEST_CHUNK)
+    return FreeChunk(bound=at_bound, estimate=at_estimate, slowdown=SLOWDOWN), ()

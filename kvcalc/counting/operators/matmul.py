@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from kvcalc.counting.arrays import Quantity, is_array
 from kvcalc.counting.cache import element_bytes
-from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
+from kvcalc.counting.rounding import round_up
+from kvcalc.counting.split import cut
 from kvcalc.counting.work import ExpertLoad, Operator, Step
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import WeightFormat
@@ -55,16 +56,10 @@ def activation_element_bytes(weight: WeightFormat, model: ModelSpec) -> float:
 def local_shape(tensor: Tensor, layout: Layout, kv_heads: int = 1) -> tuple[float, float]:
     """(outputs, inputs) of this GPU's part of a matrix."""
     outputs, inputs = tensor.shape[0], tensor.shape[-1]
-    tp = layout.tensor_parallel_size
-    if tensor.split == "columns":
-        return outputs / tp, inputs
-    if tensor.split == "kv":
-        return outputs / min(tp, kv_heads), inputs
-    if tensor.split == "rows":
-        return outputs, inputs / tp
-    if tensor.split == "vocab":
-        return round_up(outputs, VOCAB_MULTIPLE) / tp, inputs
-    return outputs, inputs
+    found = cut(tensor, layout.tensor_parallel_size, kv_heads)
+    if found.side == "outputs":
+        return round_up(outputs, found.multiple) / found.parts, inputs
+    return (outputs, inputs) if found.side is None else (outputs, inputs / found.parts)
 
 
 def layer_gemms(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
