@@ -7,6 +7,7 @@ token's time covers all of them.
 from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, single
+from kvcalc.counting.operators.attention import LESSON_STATE_FLOPS
 from kvcalc.counting.params import total_parameters
 from kvcalc.counting.weights import mtp_weight_bytes, weight_bytes
 from kvcalc.counting.work import Step
@@ -57,4 +58,4 @@ def _mixer_flops(mixer: Mixer, context: float) -> float:
         return 4 * mixer.query_heads * mixer.head_dim * (min(context, mixer.window) + history)
     if isinstance(mixer, CrossAttention):
         return 4 * mixer.query_heads * mixer.head_dim * mixer.source_tokens
-    return 4 * mixer.state_elements
+    return LESSON_STATE_FLOPS * mixer.state_elements

@@ -20,8 +20,11 @@ from kvcalc.specs.model import (
     Recurrent,
 )
 
-# FLOPs that each element of a recurrent state costs for one token: decay, rank-one update, read-out.
-STATE_FLOPS = 6
+# FLOPs of each element of a recurrent state for one token, h = a·h + b·x and y = c·h (Dao and Gu 2024, Mamba-2,
+# section 2), a multiply and an add for each of its products.
+STATE_FLOPS = 6  # decay, rank-one update, read-out: what the kernel of a step does
+# Update and read-out alone, as the lessons count attention's two products and not the softmax between; a judgement.
+LESSON_STATE_FLOPS = 4
 
 
 def attended(start: Quantity, tokens: Quantity, window: Quantity | None = None) -> Quantity:
