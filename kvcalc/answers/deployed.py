@@ -189,7 +189,12 @@ class Deployed:
         return self.engine.NEVER_EVICTS
 
     def usable_hit(self, input_len: int) -> int:
-        """Cached tokens of each prompt: whole blocks, and its last token is always computed, for its logits."""
+        """Cached tokens of each prompt: whole blocks, and its last token is always computed, for its logits.
+
+        None where prefix caching is off.
+        """
+        if self.deployment.enable_prefix_caching is False:
+            return 0
         block = (self.capacity.block_size if self.capacity else None) or 1
         return min(self.question.workload.prefix_hit or 0, input_len - 1) // block * block
 

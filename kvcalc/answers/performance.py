@@ -83,12 +83,7 @@ class Performance:
         return Pass(self.deployed.replica, step)
 
     def gain(self, batch: int, context: int) -> Estimate:
-        """How many times faster than plain steps tokens come: drafts at `--acceptance`; once as fast without."""
-        if not self.deployed.deployment.num_speculative_tokens:
-            return NO_DRAFTS
-        from kvcalc.answers.speculate.serving import gain
-
-        return gain(self.deployed, batch, context)
+        return gain_of_drafts(self.deployed, batch, context)
 
     @property
     def sequences(self) -> int:
@@ -172,6 +167,15 @@ class Performance:
 
         batch = self.point.batch if self.clients is None else self.clients.running
         return (*found, *drafted(self.deployed, batch or 1, self.point.mean_context))
+
+
+def gain_of_drafts(deployed: Deployed, batch: int, context: int) -> Estimate:
+    """How many times faster than plain steps tokens come: drafts at `--acceptance`; once as fast without."""
+    if not deployed.deployment.num_speculative_tokens:
+        return NO_DRAFTS
+    from kvcalc.answers.speculate.serving import gain
+
+    return gain(deployed, batch, context)
 
 
 def range_of(found: Estimate) -> Range:

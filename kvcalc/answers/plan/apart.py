@@ -13,7 +13,7 @@ from math import ceil
 from typing import NamedTuple
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.performance import Performance, range_of
+from kvcalc.answers.performance import Performance, gain_of_drafts, range_of
 from kvcalc.answers.plan.demand import Demand
 from kvcalc.answers.plan.search import Found, Limits
 from kvcalc.answers.plan.targets import Targets
@@ -83,7 +83,7 @@ class Pools:
         context = lengths[0] + lengths[1] / 2
         found = pass_of(self.deployed.replica, Step(decode=batch, context=context)).estimate
         assert found is not None
-        return hastened(found, Performance(self.deployed).gain(batch, int(context)))
+        return hastened(found, gain_of_drafts(self.deployed, batch, int(context)))
 
     def fewest(self, fewer_than: int) -> Apart | None:
         """The fewest replicas of both that keep the targets, below a number; None: there is none."""

@@ -164,6 +164,17 @@ def _size(asked: str, flags: dict[str, Any], deployed: Deployed, clients: int) -
             "concurrency": clients}  # fmt: skip
     words = ["kvcalc", "size", asked]
     for name, value in (flags | {key: value for key, value in load.items() if value is not None}).items():
-        for one in value if isinstance(value, list) else (value,):
-            words += [flag_of(name)] if one is True else [flag_of(name), str(one)]
+        words += said(name, value)
     return shlex.join(words)
+
+
+def said(name: str, value: Any) -> list[str]:
+    """A field as its flag takes it.
+
+    >>> said("enable_prefix_caching", False), said("acceptance", [0.8, 0.5])
+    (['--no-enable-prefix-caching'], ['--acceptance', '0.8', '--acceptance', '0.5'])
+    """
+    flag = flag_of(name)
+    if isinstance(value, bool):
+        return [flag if value else f"--no-{flag[2:]}"]
+    return [word for one in (value if isinstance(value, list) else [value]) for word in (flag, str(one))]

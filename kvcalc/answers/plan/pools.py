@@ -5,11 +5,10 @@ import shlex
 from kvcalc.answers.command import command_for
 from kvcalc.answers.plan.apart import Apart
 from kvcalc.answers.plan.asked import Asked
-from kvcalc.answers.plan.candidate import flags_of, layout_of
+from kvcalc.answers.plan.candidate import flags_of, layout_of, said
 from kvcalc.answers.plan.money import HOURS_A_MONTH
 from kvcalc.catalog.serve.wrappers import Pool
 from kvcalc.results.plan import SeparatePools
-from kvcalc.specs.checked import flag_of
 
 # How each engine is told which pool a server belongs to: vLLM's docs/features/nixl_connector_usage.md (0.12), SGLang's
 # --disaggregation-mode (python/sglang/srt/server_args.py).
@@ -65,6 +64,5 @@ def _simulate(one: Apart, asked: Asked) -> str:
             "request_rate": f"{one.rate:.4g}"}  # fmt: skip
     words = ["kvcalc", "simulate", asked.model]
     for name, value in (flags_of(one.found) | load).items():
-        for said in value if isinstance(value, list) else (value,):
-            words += [flag_of(name)] if said is True else [flag_of(name), str(said)]
+        words += said(name, value)
     return shlex.join(words)

@@ -39,6 +39,7 @@ def _order(one: Found) -> tuple[float, int, int, float, str]:
     money = float("inf") if one.usd_per_hour is None else one.usd_per_hour
     changed = sum(
         getattr(deployment, name) != getattr(_PLAIN, name)
-        for name in ("quantization", "kv_cache_dtype", "max_model_len", "max_num_seqs", "max_num_batched_tokens")
-    )
+        for name in (*("quantization", "kv_cache_dtype", "max_model_len", "max_num_seqs", "max_num_batched_tokens"),
+                     "enable_prefix_caching")
+    )  # fmt: skip
     return money, deployment.gpus * one.replicas, changed, one.tpot_s, str(one.choice.flags)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
+from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.load import running_at_once
 from kvcalc.answers.question import Loader, Question, placed, unplaced
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.prices import priced_names
@@ -17,7 +19,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
-from kvcalc.specs.model import ModelSpec, MoeMlp
+from kvcalc.specs.model import ModelSpec, MoeMlp, Recurrent
 
 TENSOR_SIZES = (1, 2, 4, 8, 16)
 STAGES = (1, 2, 4)  # of whole nodes
@@ -61,13 +63,28 @@ class Space:
         """
         spec = self.load(self.asked)
         for gpu in map(load_gpu, names):
+            before: Choice | None = None
             for flags in choices(spec, gpu, self.given):
                 found = self._choice(flags, gpu)
-                if found is None:
+                if found is None or self._caches_alike(found, before):
                     continue
+                before = found
                 if "acceptance" in flags and found.question.deployment.draft_unread is not None:
                     raise KvcalcError(found.question.deployment.draft_unread, hint="name another with --draft")
                 yield found
+
+    def _caches_alike(self, choice: Choice, before: Choice | None) -> bool:
+        """Whether it is the one before without prefix caching, and nothing comes of that: as many run at once."""
+        if "enable_prefix_caching" in self.given or choice.flags.get("enable_prefix_caching") is not False:
+            return False
+        if before is None:
+            return False
+        room = [running_at_once(Deployed(one.question), *self._lengths) for one in (before, choice)]
+        return room[0] == room[1]
+
+    @property
+    def _lengths(self) -> tuple[int, int]:
+        return int(self.given["input_len"][0]), int(self.given["output_len"][0])
 
     def settings(self, choice: Choice, sequences: Iterable[int], budgets: Iterable[int]) -> Iterator[Choice]:
         """The same layout with other settings: how many sequences a step admits, how many tokens it carries."""
@@ -117,7 +134,7 @@ def choices(model: ModelSpec, gpu: GpuSpec, given: Mapping[str, list[Any]]) -> I
     weights: list[Flags] = _only("quantization", given) or _weights(model, gpu)
     caches: list[Flags] = _only("kv_cache_dtype", given) or _caches(model, gpu)
     more = [_only(field, given) or [{}] for field in ("max_num_seqs", "max_num_batched_tokens")]
-    for parts in product(layouts, weights, caches, *more, drafting(model, given)):
+    for parts in product(layouts, weights, caches, *more, drafting(model, given), prefixes(model, given)):
         yield {name: value for part in parts for name, value in part.items()}
 
 
@@ -142,6 +159,15 @@ def drafting(model: ModelSpec, given: Mapping[str, list[Any]]) -> list[Flags]:
     held: Flags = {"acceptance": rates} if rates else {}
     ways = [draft | {"num_speculative_tokens": count} | held for count in counts]
     return [{}, *ways] if rates else ways or [{}]
+
+
+def prefixes(model: ModelSpec, given: Mapping[str, list[Any]]) -> list[Flags]:
+    """Prefix caching as the engine has it; off too where no prompt is cached and it keeps states, which take room."""
+    hit = given.get("prefix_hit", [None])[0]
+    states = any(isinstance(mixer, Recurrent) for group in model.groups for mixer in group.mixers)
+    if "enable_prefix_caching" in given or not states or (hit is not None and str(hit) != "0"):
+        return [{}]
+    return [{}, {"enable_prefix_caching": False}]
 
 
 def _only(field: str, given: Mapping[str, list[Any]]) -> list[Flags]:

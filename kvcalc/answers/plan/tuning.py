@@ -12,7 +12,7 @@ from math import ceil
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import operating_point
-from kvcalc.answers.performance import Performance
+from kvcalc.answers.performance import gain_of_drafts
 from kvcalc.answers.plan.demand import Demand
 from kvcalc.answers.plan.fleet import NEAR, Fleet
 from kvcalc.answers.plan.search import Found, Limits, fewest
@@ -86,7 +86,7 @@ def _decoding(fleet: Fleet, replicas: int) -> int | None:
     if _step_s(deployed, decoding, asked.context, targets.judge) > targets.tpot_s:
         return None
     widest = replace(deployed.replica, budget=max(*BUDGETS, deployed.replica.budget))
-    gain = Performance(deployed).gain(decoding, int(asked.context))
+    gain = gain_of_drafts(deployed, decoding, int(asked.context))
     found = steady_state(widest, asked, decoding, gain).tpot
     kept = found is None or float(getattr(found, targets.judge)) <= targets.tpot_s
     return decoding if kept else None
@@ -100,7 +100,7 @@ def _share(fleet: Fleet, replicas: int) -> int:
 def _step_s(deployed: Deployed, sequences: int, context: float, end: str) -> float:
     """What a token takes at least, drafts counted."""
     found = pass_of(deployed.replica, Step(decode=sequences, context=context)).estimate
-    gain = Performance(deployed).gain(sequences, int(context))
+    gain = gain_of_drafts(deployed, sequences, int(context))
     return 0.0 if found is None else float(getattr(hastened(found, gain), end))
 
 

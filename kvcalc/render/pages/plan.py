@@ -11,8 +11,8 @@ from kvcalc.results.plan import ApiComparison, Candidate, PlanReport, PlanResult
 from kvcalc.units import format_count, format_seconds, format_things, format_usd
 
 BINDS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "answer", "memory": "memory", "max_num_seqs": "slots"}
-DRAFTS, TTFT, BINDING = 4, 6, 9  # columns
-LEFT = (0, 1, 2, 3, 9)
+PREFIXES, DRAFTS, TTFT, BINDING = 4, 5, 7, 10  # columns
+LEFT = (0, 1, 2, 3, 10)
 
 
 def page(report: PlanReport) -> Page:
@@ -40,10 +40,10 @@ def _title(result: PlanResult) -> str:
 def _table(result: PlanResult) -> Table:
     """A deployment a line; what is the same of all of them is no column."""
     stored, kinds = _stored(result.candidates)
-    columns = ("", "GPUs", "layout", stored, "drafts", "$/hour", "TTFT", "TPOT", "room", "binds")
+    columns = ("", "GPUs", "layout", stored, "prefixes", "drafts", "$/hour", "TTFT", "TPOT", "room", "binds")
     rows = tuple(_row(one, kind) for one, kind in zip(result.candidates, kinds, strict=True))
-    drafts = len({one.drafts for one in result.candidates}) > 1
-    kept = [i for i in range(len(columns)) if any(row[i] for row in rows) and (i != DRAFTS or drafts)]
+    same = alike(rows, range(PREFIXES, DRAFTS + 1)) or (() if len(rows) > 1 else (PREFIXES, DRAFTS))
+    kept = [i for i in range(len(columns)) if any(row[i] for row in rows) and i not in same]
     spare = (*alike(rows, range(DRAFTS, BINDING)), TTFT, BINDING)
     return Table(
         columns=tuple(columns[i] for i in kept),
@@ -61,6 +61,10 @@ def _stored(found: Sequence[Candidate]) -> tuple[str, list[str]]:
     if len(weights) > 1:
         return "weights", [_short(one.weights) for one in found]
     return "cache", [one.cache if len(caches) > 1 else "" for one in found]
+
+
+def _prefixes(one: Candidate) -> str:
+    return "off" if one.deployment.get("enable_prefix_caching") is False else "on"
 
 
 def _bill(usd: float | None) -> str:
@@ -81,6 +85,7 @@ def _row(one: Candidate, stored: str) -> tuple[str, ...]:
         f"{one.gpus} × {one.deployment['gpu']}",
         f"{one.replicas} × {one.layout}",
         stored,
+        _prefixes(one),
         f"{one.drafts}" if one.drafts else "–",
         _bill(one.usd_per_hour),
         format_seconds(one.ttft_s.value),
@@ -130,6 +135,8 @@ def _apart(result: PlanResult) -> Iterator[Block]:
 
 def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:
     yield "cache", one.cache, f"weights in {one.weights}"
+    if _prefixes(one) == "off":
+        yield "prefix caching", "off", "no prompt is said to be cached, and states would take room"
     if one.drafts:
         yield (
             "drafts",
