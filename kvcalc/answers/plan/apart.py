@@ -19,13 +19,13 @@ from kvcalc.answers.plan.search import Found, Limits
 from kvcalc.answers.plan.targets import Targets
 from kvcalc.answers.prefill.cache import transfers
 from kvcalc.catalog.prices import bill
+from kvcalc.catalog.serve.table import pools_of
 from kvcalc.counting.work import Step
 from kvcalc.results.base import Range
 from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.passes import pass_of
 from kvcalc.timing.serving import hastened, largest_batch
 
-SERVED_BY = ("vllm", "sglang")  # engines that hand a cache from one replica to another
 BETWEEN = ("network", "roce")  # links between machines
 BUSIEST = 0.9  # of the time that prompts may keep their pool; above it the wait is anybody's guess
 MOST_LAYOUTS = 16  # of the cheapest together, that are also tried apart
@@ -182,7 +182,7 @@ def apart(found: list[Found], demand: Demand, targets: Targets, limits: Limits) 
 def _cheaper(one: Found, demand: Demand, targets: Targets, best: float | None) -> Apart | None:
     """A layout's pools, where they cost less than the best so far."""
     deployment = one.fleet.deployed.question.deployment
-    if deployment.engine not in SERVED_BY or deployment.data_parallel_size > 1 or deployment.max_num_seqs:
+    if not pools_of(deployment.engine) or deployment.data_parallel_size > 1 or deployment.max_num_seqs:
         return None
     most = MOST_TIMES * one.replicas if one.kept else ceil(demand.total)
     if best is not None and one.usd_per_hour is not None:

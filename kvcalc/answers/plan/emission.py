@@ -8,15 +8,12 @@ from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.pools import pools
 from kvcalc.answers.plan.search import Found
 from kvcalc.answers.plan.settings import CONTAINERS
+from kvcalc.catalog.serve.table import pools_of
 from kvcalc.catalog.serve.wrappers import compose, compose_pools, kubernetes, kubernetes_pools
 from kvcalc.errors import KvcalcError
 from kvcalc.units import format_things
 
 ROUTER = "# Behind a router that sends each request to prefill and then to decode: {what}"
-ROUTERS = {
-    "vllm": "vLLM's toy_proxy_server.py, or one for production.",
-    "sglang": "sglang_router.launch_router --pd-disaggregation.",
-}
 
 
 def emission(found: Found, asked: Asked) -> str | None:
@@ -60,7 +57,7 @@ def emission_apart(found: Sequence[Apart], asked: Asked) -> str:
     _require_engine(form, engine)
     line = printed(both[0].command, deployed.question.deployment, asked.model) or ""
     note = line.partition("\n")[2]
-    router = ROUTER.format(what=ROUTERS[engine])
+    router = ROUTER.format(what=pools_of(engine)["router"])
     end = f"{router}\n" + (f"{note}\n" if note else "")
     if form == "compose":
         here = "".join(f"# {pool.name}: {format_things(pool.replicas, 'server')} for the load\n" for pool in both)

@@ -7,18 +7,9 @@ from kvcalc.answers.plan.apart import Apart
 from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.candidate import flags_of, layout_of, said
 from kvcalc.answers.plan.money import HOURS_A_MONTH
+from kvcalc.catalog.serve.table import pools_of
 from kvcalc.catalog.serve.wrappers import Pool
 from kvcalc.results.plan import SeparatePools
-
-# How each engine is told which pool a server belongs to: vLLM's docs/features/nixl_connector_usage.md (0.12), SGLang's
-# --disaggregation-mode (python/sglang/srt/server_args.py).
-ROLES = {
-    "vllm": tuple(("--kv-transfer-config.kv_connector", "NixlConnector", "--kv-transfer-config.kv_role", role)
-                  for role in ("kv_producer", "kv_consumer")),
-    "sglang": tuple(("--disaggregation-mode", role) for role in ("prefill", "decode")),
-}  # fmt: skip
-# Where a server is reached by the other pool's; of the same page. SGLang's router tells them.
-ADDRESS = {"vllm": "VLLM_NIXL_SIDE_CHANNEL_HOST"}
 
 
 def separate_pools(one: Apart, asked: Asked) -> SeparatePools:
@@ -49,10 +40,10 @@ def pools(one: Apart) -> tuple[Pool, ...]:
     command, engine = command_for(question), question.deployment.engine
     if command is None:
         return ()
-    kinds = zip(("prefill", "decode"), ROLES[engine], (one.prefill, one.decode), strict=True)
+    told = pools_of(engine)
     return tuple(
-        Pool(name, command._replace(arguments=(*command.arguments, *role)), replicas, ADDRESS.get(engine))
-        for name, role, replicas in kinds
+        Pool(name, command._replace(arguments=(*command.arguments, *told[name])), replicas, told.get("address"))
+        for name, replicas in (("prefill", one.prefill), ("decode", one.decode))
     )
 
 

@@ -69,6 +69,16 @@ def sets(engine: str, setting: str) -> bool:
     return engine in COMMAND_LINES and any(flag.setting == setting for flag in command_line(engine).flags)
 
 
+def pools_of(engine: str) -> Mapping[str, Any]:
+    """How servers are told which of two pools they are in; empty where an engine hands no cache to another server.
+
+    >>> pools_of("sglang")["decode"], dict(pools_of("llamacpp"))
+    (['--disaggregation-mode', 'decode'], {})
+    """
+    found: Mapping[str, Any] = command_line(engine).about.get("pools", {}) if engine in COMMAND_LINES else {}
+    return found
+
+
 @cache
 def whole(name: str) -> CommandLine:
     """With the flags that are understood but not used: what reading a command needs."""
