@@ -165,14 +165,16 @@ class Use:
 
     def _sample(self, row: dict[str, Any]) -> None:
         """Every so many events one moment: when there are too many, every other one goes."""
-        first = -self._seen % self._every
-        chosen = slice(first, None, self._every)
-        columns = [row[name][chosen].tolist() for name in ("start_s", "running", "waiting", "held")]
-        self.samples += [Sample(time, int(a), int(b), int(c)) for time, a, b, c in zip(*columns, strict=True)]
-        self._seen += len(row["steps"])
-        while len(self.samples) >= 2 * SAMPLES:
+        events = len(row["steps"])
+        chosen = range(-self._seen % self._every, events, self._every)
+        while len(self.samples) + len(chosen) >= 2 * SAMPLES:
             del self.samples[1::2]
             self._every *= 2
+            chosen = range(-self._seen % self._every, events, self._every)
+        which = slice(chosen.start, None, chosen.step)
+        columns = [row[name][which].tolist() for name in ("start_s", "running", "waiting", "held")]
+        self.samples += [Sample(time, int(a), int(b), int(c)) for time, a, b, c in zip(*columns, strict=True)]
+        self._seen += events
 
     def with_gaps(self, gaps: list[float]) -> dict[int, int]:
         """The histogram, with gaps of requests that were stopped meanwhile."""

@@ -142,14 +142,15 @@ class VllmScheduler(Running):
     def _admit(self, budget: int) -> None:
         """From the head of the queue, none skipped, while it fits."""
         settings, pool, waiting, caching = self.settings, self.pool, self.waiting, self.settings.prefix_caching
-        size, extra, hits, idle = self.block_size, settings.extra_blocks, 0, 0
+        size, extra = self.block_size, settings.extra_blocks
         while waiting and budget > 0 and self.running < self.slots:
             request = waiting[0]
             known, resumed = self.prompt[request], False
             if request in self.known:
                 known, resumed = self.known[request], True
-            if caching:
-                hits, idle = pool.found(request, known)
+            # who shares nothing and was never stopped finds nothing
+            finds = caching and (resumed or self.names)
+            hits, idle = pool.found(request, known) if finds else (0, 0)
             have = hits * size
             tokens = known - have
             if tokens > budget:
@@ -164,7 +165,10 @@ class VllmScheduler(Running):
                 return
             waiting.popleft()
             if caching:
-                pool.start(request, known, resumed)
+                if finds:
+                    pool.start(request, known, resumed)
+                else:
+                    pool.queried += known
                 self.admitted[request] = self.serial
                 self.serial += 1
             pool.free -= blocks
