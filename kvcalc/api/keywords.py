@@ -151,6 +151,7 @@ class Plan(Serving[Several], total=False):
     gpus_available: Several
     max_usd_per_hour: Value
     emit: str
+    emit_pools: bool
     utilization: Value
     api_price: str
     top: Value

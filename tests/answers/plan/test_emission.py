@@ -64,3 +64,14 @@ def _gpus_and_servers(documents: list[Any]) -> list[Any]:
 def test_no_pools_are_emitted_where_none_are_cheaper(cli: Cli) -> None:  # noqa: F811
     assert_refused(cli(f"{APART} --emit-pools"))
     assert_refused(cli(f"{APART.replace('--users 100', '--users 1').replace('20ms', '99ms')} --emit k8s --emit-pools"))
+
+
+@pytest.mark.parametrize("form", ["vllm", "compose"])
+def test_drafts_and_their_acceptance_are_read_back(cli: Cli, form: str) -> None:  # noqa: F811
+    drafts = "--draft eagle-3 --num-speculative-tokens 2 --acceptance 0.8 --acceptance 0.7"
+    one = cli(f"{LINE} {drafts} --emit {form} --json").result
+    first = one["candidates"][0]
+    assert first["drafts"] == 2
+    load = f"--isl 2k --osl 300 --concurrency {first['concurrency']}"
+    back = cli(f"size --gpu l40s {load} --json --serve", one["emitted"]).result["serving"]
+    assert back["tpot_s"] == first["tpot_s"]
