@@ -11,7 +11,7 @@ from kvcalc.results.plan import ApiComparison, Candidate, PlanReport, PlanResult
 from kvcalc.units import format_count, format_seconds, format_things, format_usd
 
 BINDS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "answer", "memory": "memory", "max_num_seqs": "slots"}
-PREFIXES, DRAFTS, TTFT, BINDING = 4, 5, 7, 10  # columns
+PREFIXES, DRAFTS, TTFT, ROOM, BINDING = 4, 5, 7, 9, 10  # columns
 LEFT = (0, 1, 2, 3, 10)
 
 
@@ -44,7 +44,7 @@ def _table(result: PlanResult) -> Table:
     rows = tuple(_row(one, kind) for one, kind in zip(result.candidates, kinds, strict=True))
     same = alike(rows, range(PREFIXES, DRAFTS + 1)) or (() if len(rows) > 1 else (PREFIXES, DRAFTS))
     kept = [i for i in range(len(columns)) if any(row[i] for row in rows) and i not in same]
-    spare = (*alike(rows, range(DRAFTS, BINDING)), TTFT, BINDING)
+    spare = (*alike(rows, range(DRAFTS, BINDING)), TTFT, BINDING, ROOM)
     return Table(
         columns=tuple(columns[i] for i in kept),
         rows=tuple(tuple(row[i] for i in kept) for row in rows),
