@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.catalog.config.keys import Keys
 from kvcalc.catalog.config.read import read_config
-from kvcalc.catalog.quantization.checkpoint import cache_dtype, find_quantization
+from kvcalc.catalog.quantization.checkpoint import find_quantization
 from kvcalc.counting.weights import counted_weight_bytes, matrix_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Source
@@ -236,24 +235,6 @@ def test_an_unknown_scheme_is_named() -> None:
         read(DENSE, {"quant_method": "brand_new"})
     with pytest.raises(KvcalcError, match="NVFP9"):
         read(DENSE, {"quant_algo": "NVFP9"})
-
-
-@pytest.mark.parametrize(
-    ("quant", "dtype"),
-    [
-        ({"kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": False}}, "fp8"),
-        ({"kv_cache_scheme": {"num_bits": 4, "type": "float"}}, "nvfp4"),
-        ({"kv_cache_scheme": "FP8"}, "fp8"),
-        ({"kv_cache_quant_algo": "FP8"}, "fp8"),
-        ({"kv_cache_quant_algo": "NVFP4"}, "nvfp4"),
-        ({"quantization": {"kv_cache_quant_algo": "FP8"}}, "fp8"),
-        ({"kv_cache_quant_config": {"*k_proj": {"output_tensors": {"dtype": "fp8_e4m3"}}}}, "fp8"),
-        ({"kv_cache_scheme": None, "kv_cache_quant_algo": None}, None),
-        ({}, None),
-    ],
-)
-def test_what_a_checkpoint_says_of_its_cache(quant: dict[str, Any], dtype: str | None) -> None:
-    assert cache_dtype(Keys(quant)) == dtype
 
 
 def test_modelopts_own_file_serves_where_the_config_says_nothing() -> None:
