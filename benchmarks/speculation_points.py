@@ -49,7 +49,8 @@ class EagerRounds(Rounds):
 
     def verify_s(self, batch: Quantity, rows_each: Quantity) -> Quantity:
         step = Step(decode=batch, context=self.context, rows_each=rows_each)
-        return self._pass(self.target, step, EAGER["pass_s"]) + EAGER["search_s"].get(self.drafter.name, 0.0)
+        search_s: float = EAGER["search_s"].get(self.drafter.name, 0.0)
+        return self._pass(self.target, step, EAGER["pass_s"]) + search_s
 
     def draft_pass_s(self, batch: Quantity, gamma: int = 1) -> Quantity:
         """A model goes through its own generation loop; a layer or heads are called by the target's."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Operator
 from kvcalc.specs.base import field_names
 from kvcalc.specs.ggml import GgmlKernels
@@ -54,7 +55,8 @@ def _row(point: int, often: float, machine: Machine, one: Operator, peak: str) -
     of = ggml.quants(one.format, one.bits)
     fp16 = machine.gpu.peak("fp16") or machine.widest_peak
     rate = machine.gpu.peak("fp16" if of == "plain" else peak) or machine.widest_peak
-    rows, tokens = one.rows, 1
+    rows: Quantity = one.rows
+    tokens: Quantity = 1
     if one.experts is not None:
         rows, tokens = one.rows / one.experts.woken, one.experts.tokens
     scores = one.flops / (4 * max(one.head_dim, 1)) * ggml.SCORE_BYTES / machine.bandwidth

@@ -19,6 +19,7 @@ from kvcalc.catalog.models import load_model
 from kvcalc.catalog.quantization.online import requantize
 from kvcalc.counting.params import active_parameters
 from kvcalc.counting.work import Operator, Step
+from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
@@ -109,7 +110,7 @@ def flash_of(row: Row) -> str:
 @cache
 def _model(config: str, dims: str, quant: str) -> ModelSpec:
     model = load_model(config) if config else replace(shape(json.loads(dims), "bf16"), dtype="fp16")
-    return requantize(model, quant, "llamacpp")
+    return requantize(model, quant, rules("llamacpp").QUANTIZATIONS, "llamacpp")
 
 
 def model_of(row: Row, configs: Path) -> ModelSpec:
