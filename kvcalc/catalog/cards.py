@@ -14,6 +14,7 @@ A card never holds kvcalc's own output: the tests compare what is published with
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,19 @@ class Card(Frozen):
 
 def card_names() -> list[str]:
     """The names of all cards, sorted; no card is parsed."""
-    return sorted(path.stem for path in data_dir("model_cards").glob("*.toml"))
+    return list(_names())
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in data_dir("model_cards").glob("*.toml")))
 
 
 def find_card(name: str) -> Card | None:
     """The card of this name, Hub id or alias; None if there is none. Only the card that is found is parsed."""
     wanted = name.lower()
     folder = data_dir("model_cards")
-    if wanted in card_names():
+    if wanted in _names():
         return _own_card(folder / f"{wanted}.toml")
     if "/" not in name:
         return None
