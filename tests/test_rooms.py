@@ -134,6 +134,12 @@ def test_files_and_functions_are_small(path: Path) -> None:
         assert count <= 6 or place in MANY_PARAMETERS, f"{place} has {count} parameters"
 
 
+def test_no_file_of_tests_or_benchmarks_is_long() -> None:
+    for folder in ("tests", "benchmarks"):
+        for path in (PACKAGE.parent / folder).rglob("*.py"):
+            assert len(path.read_text().splitlines()) <= 300, path
+
+
 def _code(node: ast.FunctionDef, lines: list[str]) -> int:
     """Lines of the body without its docstring, blank lines and comments."""
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body

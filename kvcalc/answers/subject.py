@@ -1,4 +1,4 @@
-"""What the answers of many commands begin with: the model, the GPUs, whether it fits, and what was asked."""
+"""What the answers of many commands have: the model, the GPUs, whether it fits, what was asked, a step's roofline."""
 
 from typing import TypedDict
 
@@ -6,6 +6,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.echo import deployment_inputs
 from kvcalc.answers.verdict import Verdict
 from kvcalc.results.base import Fit
+from kvcalc.timing.passes import Pass
 
 
 class Subject(TypedDict):
@@ -28,6 +29,33 @@ def subject(deployed: Deployed, found: Verdict) -> Subject:
         fits=found.fits,
         fit=found.fit,
         reason=found.reason,
+    )
+
+
+class Roofline(TypedDict):
+    """What a point of a plot has of one step, in bytes, FLOPs and seconds."""
+
+    bytes: float
+    weight_bytes: float
+    cache_bytes: float
+    flops: float
+    intensity_flop_per_byte: float
+    memory_time_s: float
+    compute_time_s: float
+    bound_s: float
+
+
+def roofline(step: Pass) -> Roofline:
+    """Bytes, FLOPs and bounds of one step: `Point(**roofline(step), ...)`."""
+    return Roofline(
+        bytes=float(step.bytes),
+        weight_bytes=float(step.weight_bytes),
+        cache_bytes=float(step.cache_bytes),
+        flops=float(step.flops),
+        intensity_flop_per_byte=float(step.flops / step.bytes),
+        memory_time_s=float(step.memory_time_s),
+        compute_time_s=float(step.compute_time_s),
+        bound_s=float(step.bound_s),
     )
 
 

@@ -15,6 +15,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import running_at_once
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question, ask
+from kvcalc.answers.subject import roofline
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.catalog.models import load_model
@@ -186,14 +187,7 @@ def _point(speed: Performance, deployed: Deployed) -> CurvePoint:
         batch=speed.point.batch or 0,
         concurrency=None if speed.clients is None else speed.clients.concurrency,
         context=speed.point.context,
-        bytes=float(step.bytes),
-        weight_bytes=float(step.weight_bytes),
-        cache_bytes=float(step.cache_bytes),
-        flops=float(step.flops),
-        intensity_flop_per_byte=float(step.flops / step.bytes),
-        memory_time_s=float(step.memory_time_s),
-        compute_time_s=float(step.compute_time_s),
-        bound_s=float(step.bound_s),
+        **roofline(step),
         operator_bound_s=float(step.operator_bound_s),
         estimate_s=None if estimate is None else estimate.step_time_s,
         tpot_s=None if tpot is None else tpot.value,

@@ -6,6 +6,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import operating_point
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question
+from kvcalc.answers.subject import roofline
 from kvcalc.counting.cache import element_bytes
 from kvcalc.engines import rules
 from kvcalc.formulas.matmul import ridge_point
@@ -85,14 +86,7 @@ def _row(cache: str, speed: Performance, stored_bytes: int, most: int | None) ->
         context=speed.point.context,
         batch=batch,
         fits=most is None or batch <= most,
-        bytes=float(step.bytes),
-        weight_bytes=float(step.weight_bytes),
-        cache_bytes=float(step.cache_bytes),
-        flops=float(step.flops),
-        intensity_flop_per_byte=float(step.flops / step.bytes),
-        memory_time_s=float(step.memory_time_s),
-        compute_time_s=float(step.compute_time_s),
-        bound_s=float(step.bound_s),
+        **roofline(step),
         estimate_s=None if speed.estimate is None else speed.estimate.step_time_s,
         output_tokens_per_s=found.output_tokens_per_s.value,
         usd_per_million_output_tokens=None if cost is None else cost.value,

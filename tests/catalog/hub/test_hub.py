@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,51 +11,8 @@ import pytest
 from huggingface_hub import constants
 
 from kvcalc.catalog.models import load_model
-from kvcalc.errors import KvcalcError
-from tests.catalog.gguf_bytes import decoder, gguf
+from tests.catalog.hub.tiny import CONFIG, PARAMETERS, TOKEN, be_patient, point_to, refused
 from tests.catalog.hub_server import COMMIT, Handler, Hub, safetensors_file, serve, slow, trickle
-
-TOKEN = "hf_secretsecretsecretsecretsecret"
-CONFIG: dict[str, object] = {
-    "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100, "max_position_embeddings": 512,
-    "torch_dtype": "bfloat16", "tie_word_embeddings": True,
-}  # fmt: skip
-# Per layer: q and o 64 × 64, k and v 32 × 64, three MLP matrices 128 × 64, two norms; embedding 100 × 64; final norm.
-PARAMETERS = 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 128 * 64 + 2 * 64) + 100 * 64 + 64
-
-
-def point_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As HF_ENDPOINT does when the library is first imported."""
-    monkeypatch.setattr(constants, "ENDPOINT", url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
-
-
-def be_patient(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", seconds)
-    monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", seconds)
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A Hub with one model, an empty cache, a token."""
-    with serve(Hub()) as server:
-        server.add("org/tiny", "config.json", CONFIG)
-        point_to(server.url, monkeypatch)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-        monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "assets"))
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        be_patient(30, monkeypatch)  # a busy machine is no slow server
-        monkeypatch.setenv("HF_TOKEN", TOKEN)
-        yield server
-
-
-def refused(name: str) -> KvcalcError:
-    """The error that loading gives; it never holds the token."""
-    with pytest.raises(KvcalcError) as caught:
-        load_model(name)
-    assert TOKEN not in caught.value.message + caught.value.hint
-    return caught.value
 
 
 def test_found_by_its_config_alone(hub: Hub) -> None:
@@ -315,30 +271,3 @@ def test_no_code_of_a_repository_runs(hub: Hub) -> None:
     hub.add("org/tiny", "evil.py", b"raise SystemExit('ran')")
     load_model("org/tiny")
     assert not [seen for seen in hub.seen if seen.path.endswith(".py")]
-
-
-def test_a_gguf_by_its_header(hub: Hub) -> None:
-    metadata, tensors = decoder(2)
-    data = gguf(metadata, tensors) + bytes(5 * 2**20)
-    hub.add("org/quants", "m-Q4_K_M.gguf", data)
-    hub.add("org/quants", "mmproj-F16.gguf", b"")
-    model = load_model("org/quants")
-    assert model.layers == 2
-    assert max(int(seen.range.split("-")[1]) for seen in hub.seen if seen.range) < len(data) // 2
-    hub.add("org/quants", "m-Q8_0.gguf", data)
-    assert "2 GGUF files" in refused("org/quants").message
-    assert load_model("org/quants:q8_0").name == "org/quants/m-Q8_0.gguf"
-    assert load_model("org/quants/m-Q8_0.gguf").layers == 2
-    assert "Q2_K" in refused("org/quants:Q2_K").message
-    assert "-q q2_k --engine llamacpp" in refused("org/quants:Q2_K").hint
-
-
-def test_a_quantization_is_a_whole_word_of_a_files_name(hub: Hub) -> None:
-    metadata, tensors = decoder(2)
-    data = gguf(metadata, tensors)
-    for name in ("Q4_K_M/m-Q4_K_M-00001-of-00001.gguf", "m-UD-Q4_K_M.gguf", "m.Q4_K_S.gguf", "m-i1-Q4_K_M.gguf"):
-        hub.add("org/many", name, data)
-    assert load_model("org/many:Q4_K_M").name == "org/many/Q4_K_M/m-Q4_K_M-00001-of-00001.gguf"
-    assert load_model("org/many:UD-Q4_K_M").name == "org/many/m-UD-Q4_K_M.gguf"
-    assert load_model("org/many:q4_k_s").name == "org/many/m.Q4_K_S.gguf"
-    assert "no GGUF of Q4_K" in refused("org/many:Q4_K").message
