@@ -1,6 +1,9 @@
 """Least and greatest of numbers or of NumPy arrays, so that one definition serves one point and a sweep of many.
 
 NumPy is imported only once an array is there; `size`, `step` and `kv` never have one.
+
+Unit: that of what is compared
+Source: arithmetic
 """
 
 from typing import TYPE_CHECKING

@@ -4,6 +4,10 @@
 
 Full attention has no window, a sliding or chunked layer has one, a recurrent layer has only a fixed state, and a
 layer that reads another layer's cache has nothing. Engines round this (blocks, padded groups); these counts do not.
+
+Source: Pope et al. 2023, section 3.3, and Ainslie et al. 2023 (GQA) for keys and values; DeepSeek-AI 2024
+(DeepSeek-V2), section 2.1, for latents; Beltagy et al. 2020 (Longformer), section 3.1, for windows; state_shape of
+MambaStateShapeCalculator in vllm/model_executor/layers/mamba/mamba_utils.py for states
 """
 
 from collections.abc import Iterable
@@ -95,6 +99,10 @@ def element_bytes(dtype: str) -> float:
 
     Raises:
         KvcalcError: no such cache type.
+
+    Unit: bytes
+    Source: block_q8_0 and its like in ggml-org/llama.cpp, ggml/src/ggml-common.h; real_page_size_bytes in
+    vllm/v1/kv_cache_interface.py
 
     >>> element_bytes("bf16"), element_bytes("fp8"), element_bytes("nvfp4"), element_bytes("q8_0,f16")
     (2, 1, 0.5625, 1.53125)
@@ -213,7 +221,11 @@ def _recurrent(mixer: Recurrent, model: ModelSpec, state_dtype: str | None, tp: 
 
 def state_bytes(mixer: Recurrent, model: ModelSpec, state_dtype: str | None = None) -> float:
     """What a recurrent layer keeps of one sequence, all ranks together: its state, and K − 1 convolution columns in
-    the model's dtype."""
+    the model's dtype.
+
+    Formula: state_elements * element_bytes(state) + conv_channels * max(0, conv_kernel - 1) * element_bytes(model)
+    Unit: bytes of one layer and sequence
+    """
     state = mixer.state_elements * element_bytes(state_type(mixer, model, state_dtype))
     columns = mixer.conv_channels * max(0, mixer.conv_kernel - 1)
     return state + columns * element_bytes(model.dtype)

@@ -3,6 +3,9 @@
 Tensor parallelism divides matrices by heads, widths and vocabulary; what it cannot divide is whole on every rank:
 norms, routers, latents' down-projections, indexers, and keys and values beyond the number of their heads. Expert
 parallelism deals whole experts to the ranks of all replicas; pipeline parallelism deals layers to stages.
+
+Source: `counting/split.py` for matrices; determine_expert_map in vllm/model_executor/layers/fused_moe/layer.py for
+experts; VocabParallelEmbedding and get_pp_indices for the rest
 """
 
 from functools import lru_cache
@@ -31,7 +34,8 @@ class RankWeights(NamedTuple):
 def pipeline_stages(model: ModelSpec, stages: int) -> list[frozenset[int]]:
     """The layers of each stage: as even as can be, what is left over going to the stages before the last.
 
-    Source: vllm/distributed/utils.py, get_pp_indices
+    Unit: layers, by their index
+    Source: get_pp_indices in vllm/distributed/utils.py
     """
     every = sorted(index for group in model.groups for index in group.layers)
     sizes = [len(every) // stages] * stages
@@ -131,7 +135,10 @@ def _loaded_format(form: WeightFormat, model: ModelSpec, dtype: str | None) -> W
 
 
 def local_tensor(tensor: Tensor, group: LayerGroup | None, layout: Layout) -> tuple[int, tuple[int, ...]]:
-    """Copies and shape of one rank's part of a tensor."""
+    """Copies and shape of one rank's part of a tensor.
+
+    Unit: copies; elements of each side
+    """
     mlp = group.mlp if group else None
     if tensor.category == "experts" and isinstance(mlp, MoeMlp):
         if layout.enable_expert_parallel:
@@ -158,6 +165,9 @@ def leaves_node(layout: Layout, gpus_per_node: int) -> str | None:
     """What of a layout crosses nodes, in words; None: nothing.
 
     Ranks are numbered with tensor parallelism innermost, then pipeline stages, then replicas, as vLLM does.
+
+    Source: initialize_model_parallel in vllm/distributed/parallel_state.py: "the layout order is: ExternalDP x DP x PP
+    x TP"
 
     >>> leaves_node(Layout(tensor_parallel_size=16), 8)
     'tensor parallelism of 16 leaves the node of 8 GPUs'

@@ -1,4 +1,8 @@
-"""Which layouts a model divides by; the refusals are the ones that engines make."""
+"""Which layouts a model divides by; the refusals are the ones that engines make.
+
+Source: verify_with_parallel_config in vllm/config/model.py (query heads, decode context parallelism), divide in
+vllm/distributed/utils.py (widths and vocabulary); that no rank may be idle is a judgement
+"""
 
 from functools import lru_cache
 

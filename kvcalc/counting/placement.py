@@ -54,7 +54,10 @@ def layers_of(model: ModelSpec, keep: range) -> ModelSpec:
 
 
 def host_weight_bytes(model: ModelSpec, part: HostPart) -> int:
-    """Bytes of the weights that stay on the host, the input embedding left out."""
+    """Bytes of the weights that stay on the host, the input embedding left out.
+
+    Unit: bytes
+    """
     total = sum(_host_bytes(group, part) for group in model.groups)
     if part.output:
         total += sum(stored_bytes(tensor) for tensor in model.tensors if tensor.category == "head")

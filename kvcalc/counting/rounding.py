@@ -1,4 +1,9 @@
-"""Sizes as engines make them: padded to a multiple, divided over ranks and rounded up."""
+"""Sizes as engines make them: padded to a multiple, divided over ranks and rounded up.
+
+Unit: that of what is divided
+Source: DEFAULT_VOCAB_PADDING_SIZE and pad_vocab_size in vllm/model_executor/layers/vocab_parallel_embedding.py, and the
+same in SGLang's; the rest is arithmetic
+"""
 
 VOCAB_MULTIPLE = 64  # engines pad the vocabulary to a multiple of this before they divide it
 

@@ -1,4 +1,8 @@
-"""Tensors → bytes as stored: elements, scales, zero points, global scales."""
+"""Tensors → bytes as stored: elements, scales, zero points, global scales.
+
+Unit: bytes
+Source: exact counting of what the checkpoint's tensors hold
+"""
 
 from collections.abc import Iterable
 

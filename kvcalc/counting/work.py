@@ -82,6 +82,9 @@ COARSE, FINE = 128, 256  # experts: up to the first tokens agree, from the secon
 def agreement(experts: int) -> float:
     """The exponent of `woken`: between COARSE and FINE it rises with the logarithm of the number of experts.
 
+    Unit: 1
+    Source: a judgement on the measured steps named above
+
     >>> agreement(8), agreement(128), agreement(256), agreement(384)
     (0.79, 0.79, 1.0, 1.0)
     """
@@ -96,6 +99,10 @@ def woken(experts: int, top_k: int, tokens: Quantity) -> Quantity:
         experts: routed experts of the layer.
         top_k: experts that each token chooses.
         tokens: of the step, on all GPUs that share the experts.
+
+    Formula: experts_touched(experts, top_k, tokens ** agreement(experts))
+    Unit: experts
+    Source: `formulas/step.py`, experts_touched, for independent tokens; `agreement` for real ones
 
     >>> woken(8, 2, 1), round(woken(128, 4, 64), 1), round(woken(256, 8, 64), 1)
     (2.0, 73.2, 222.4)

@@ -1,6 +1,8 @@
 """How a real engine spends its memory: one folder an engine, all with the same few functions (contract.py).
 
 Nobody outside asks which engine it is: what differs is a function here, or one of the engine's `rules`.
+
+Source: each engine's own module says where its rules were read; a function here only chooses the engine
 """
 
 from importlib import import_module
@@ -78,7 +80,10 @@ def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capac
 
 
 def admitted_sequences(held: Capacity, deployment: Deployment) -> int | None:
-    """Sequences that the engine runs at once with this pool where no flag says it; None: as many as have room."""
+    """Sequences that the engine runs at once with this pool where no flag says it; None: as many as have room.
+
+    Unit: sequences of one replica
+    """
     return cast(Pools, _part(deployment.engine, "capacity")).admitted(held, deployment)
 
 
@@ -115,6 +120,8 @@ def loaded_weight_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec |
     to speculate. The kernels of a GPU may want experts in a form of their own; None: as on GPUs without one.
 
     Raises KvcalcError where the model does not divide by the layout.
+
+    Unit: bytes per GPU
     """
     return cast(Weights, _part(deployment.engine, "weights")).loaded_bytes(model, deployment, gpu)
 

@@ -2,6 +2,10 @@
 
 A pool is cut into equal blocks. A sequence takes some blocks from each pool, by the rules of the groups of layers that
 share it; it fits while every pool has them. vLLM has one pool, SGLang up to three (full, sliding, state).
+
+Source: Kwon et al. 2023 (PagedAttention), section 4.2, for blocks; get_max_concurrency_for_kv_cache_config,
+check_enough_kv_cache_memory and estimate_max_model_len in vllm/v1/core/kv_cache_utils.py for what is printed and
+checked
 """
 
 from fractions import Fraction
@@ -136,5 +140,8 @@ class Capacity(Frozen):
 
 
 def length_of(model: ModelSpec, deployment: Deployment) -> int | None:
-    """max_model_len, else the model's own maximum; None: neither."""
+    """max_model_len, else the model's own maximum; None: neither.
+
+    Unit: tokens
+    """
     return deployment.max_model_len or model.max_context

@@ -1,4 +1,8 @@
-"""The context that an engine settles on where nobody asks for one: as long as memory leaves room for."""
+"""The context that an engine settles on where nobody asks for one: as long as memory leaves room for.
+
+Source: common_fit_params in ggml-org/llama.cpp, common/fit.cpp (pull request 16653); figures in `llamacpp/memory.toml`,
+[length]
+"""
 
 import re
 from typing import NamedTuple

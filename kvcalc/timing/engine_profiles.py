@@ -1,6 +1,9 @@
 """Profiles: what an engine adds to its kernels, by engine and version, from `engines.toml`.
 
 A profile belongs to an engine, a span of versions and at most a vendor of GPUs; never to a model.
+
+Source: `engines.toml`: every profile says on how many points and cells it was fitted, its error, and in `note` what is
+a judgement
 """
 
 import tomllib

@@ -1,4 +1,9 @@
-"""Terms of an estimate: operators at their measured constants, and what the engine adds around them."""
+"""Terms of an estimate: operators at their measured constants, and what the engine adds around them.
+
+Unit: s
+Source: the operators' own formulas (`timing/operators/`); that an engine adds so much a step, layer and sequence was
+fitted with its profile, and docs/reference/accuracy.md says how far it errs
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -2,6 +2,9 @@
 
 This is `--engine ideal`. Parallel sizes divide the work plainly; pipeline stages work on B / pp sequences each, so a
 token's time covers all of them.
+
+Unit: bytes; FLOPs
+Source: `formulas/step.py`: decode_step_bytes, decode_step_flops and the attention of each kind, each with its paper
 """
 
 from typing import NamedTuple

@@ -1,6 +1,8 @@
 """The machine that operators run on: the GPU with the kernels and the profile of this engine and version.
 
 Made here and nowhere else, so that what a benchmark times is what a command answers with.
+
+Source: the GPU's spec, `gpu_specs/kernels/` and `engines.toml`, each row with its own
 """
 
 from typing import NamedTuple

@@ -2,6 +2,9 @@
 
 A decode step, a verification of drafted tokens, a prompt, a step that carries a chunk: whatever a `Step` describes.
 Quantities may be arrays: a whole curve or a whole chunked prefill is one pass. Each figure is worked out when asked.
+
+Unit: s
+Source: `roofline.py` for bounds, `estimate.py` for estimates, `ranges.py` for their ranges
 """
 
 from functools import cached_property

@@ -1,4 +1,8 @@
-"""Which arithmetic a GPU really does for an element type, and how fast the link is that joins some GPUs."""
+"""Which arithmetic a GPU really does for an element type, and how fast the link is that joins some GPUs.
+
+Source: the data sheets that each GPU's spec names; which type stands for a missing one is a judgement on what engines'
+kernels do
+"""
 
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
@@ -21,6 +25,8 @@ def arithmetic(gpu: GpuSpec, dtype: str) -> tuple[str, float]:
 
     Raises:
         KvcalcError: the spec has no peak for this element type or any wider one.
+
+    Unit: FLOP/s
     """
     tried: list[str] = []
     wanted = dtype

@@ -8,6 +8,8 @@ known:
     measured    its kernels were
     unmeasured  other GPUs' constants with its own peaks; the range is from measured GPUs, timed as if they were not
     judged      no GPU of its maker was measured, or a constant rests on one report: set by hand, wide
+
+Source: `ranges.toml`, made by `benchmarks/refit.py`; each row says whether it was counted or is a judgement
 """
 
 import tomllib

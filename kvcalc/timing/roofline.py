@@ -4,6 +4,9 @@
     operator bound  Σ over operators of max(bytes / BW, FLOPs / P)   activations and links too
 
 The first assumes that all reading overlaps all computing, the second that operators run one after the other.
+
+Unit: s
+Source: Williams, Waterman and Patterson 2009 (roofline); Patarasuk and Yuan 2009 for what an all-reduce moves
 """
 
 from collections.abc import Iterable

@@ -11,6 +11,10 @@ I prompt tokens and O output tokens on average. Their prompts (pf seconds each) 
 
 F of the N prompts of a round pass before a request's own first token. More clients than run at once wait for a place:
 `beyond_capacity`. Fitted to closed-loop benchmarks; an event simulation of the same steps differs from it by 7 %.
+
+Unit: s
+Source: Yu et al. 2022 (Orca), section 3, for prompts that ride on iterations; Little 1961 and rate balance for the
+rest; constants in `engines.toml`
 """
 
 from bisect import bisect_left
@@ -149,7 +153,10 @@ def alone_time(replica: Replica, asked: Requests) -> Estimate:
 
 
 def chunks(asked: Requests, budget: int) -> list[tuple[float, float]]:
-    """(tokens, tokens before them) of the equal chunks that a prompt is computed in."""
+    """(tokens, tokens before them) of the equal chunks that a prompt is computed in.
+
+    Unit: tokens
+    """
     number = max(1, ceil(asked.computed / budget))
     size = asked.computed / number
     return [(size, asked.prefix_hit + index * size) for index in range(number)]
@@ -178,7 +185,10 @@ def busy_prompt(replica: Replica, asked: Requests) -> Quantity:
 
 
 def prefills_seen(profile: Profile, concurrency: Quantity, ragged: bool) -> Quantity:
-    """F: prompts of one round that pass before a request's own first token, on average."""
+    """F: prompts of one round that pass before a request's own first token, on average.
+
+    Unit: prompts
+    """
     if ragged:
         return profile.seen_base_ragged + profile.seen_slope_ragged * concurrency
     half = (concurrency + 1) / 2
@@ -255,12 +265,17 @@ def static_batch_time(step_s: Quantity, prefill_s: Quantity, output_len: Quantit
 
 
 def saturated_tokens_per_s(step_s: Quantity, prefill_s: Quantity, batch: Quantity, output_len: Quantity) -> Quantity:
-    """Output tokens/s of one replica with more requests than slots: a share of a step and of a prompt for each."""
+    """Output tokens/s of one replica with more requests than slots: a share of a step and of a prompt for each.
+
+    Unit: tokens/s
+    """
     return 1 / (step_s / batch + prefill_s / output_len)
 
 
 def largest_batch(time_of: Callable[[int], float], target_s: float, most: int = LARGEST_BATCH) -> int | None:
     """The largest batch whose time is at most the target, where time grows with the batch; None: not even one.
+
+    Unit: sequences
 
     >>> largest_batch(lambda batch: 0.01 + 0.001 * batch, 0.02), largest_batch(lambda batch: 1.0, 0.5)
     (10, None)

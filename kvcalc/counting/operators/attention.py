@@ -1,4 +1,9 @@
-"""Mixers as operators: what attention and recurrent layers read and compute in a step, on one GPU."""
+"""Mixers as operators: what attention and recurrent layers read and compute in a step, on one GPU.
+
+Source: for FLOPs and cached bytes the formulas of `formulas/prefill.py` and `formulas/step.py`, each with its paper;
+DeepSeek-AI 2024 (DeepSeek-V2), section 2.1, for absorbed latents, and 2025 (DeepSeek-V3.2) for indexers; Dao and Gu
+2024 (Mamba-2), section 2, for states
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,6 +36,8 @@ def attended(start: Quantity, tokens: Quantity, window: Quantity | None = None) 
     """Pairs of (token, earlier token) in causal attention of `tokens` tokens after `start`, each seeing `window` back.
 
     The lessons' count: half of tokens², the diagonal left out of account.
+
+    Unit: pairs
 
     >>> attended(0, 100), attended(50, 100), attended(100, 100, window=10)
     (5000.0, 10000.0, 1000.0)

@@ -1,4 +1,8 @@
-"""What an expert's share of a matrix takes once its kernels have it the way they want it."""
+"""What an expert's share of a matrix takes once its kernels have it the way they want it.
+
+Source: vllm/model_executor/layers/fused_moe/oracle/mxfp4.py; the multiples by GPU and version stand in
+`engines/vllm/memory.toml`
+"""
 
 from kvcalc.counting.rounding import ceil_div, round_up
 from kvcalc.counting.weights import matrix_bytes
@@ -30,6 +34,8 @@ def padded_shape(shape: tuple[int, ...], split: str, gates: int, kernels: Expert
         shape: (outputs, inputs) of the share, or a bias's (outputs,).
         split: how tensor parallelism divides it: `columns` is gate or up, others down.
         gates: matrices in one: 2 where gate and up are fused.
+
+    Unit: elements
     """
     *before, outputs, inputs = shape if len(shape) > 1 else (*shape, 0)
     if split == "columns":
@@ -40,7 +46,10 @@ def padded_shape(shape: tuple[int, ...], split: str, gates: int, kernels: Expert
 
 
 def kept_bytes(shape: tuple[int, ...], form: WeightFormat, kernels: ExpertKernels) -> int:
-    """Bytes of a padded share of one expert: values and scales may be padded again as they are rearranged."""
+    """Bytes of a padded share of one expert: values and scales may be padded again as they are rearranged.
+
+    Unit: bytes
+    """
     if len(shape) < 2:
         return ceil_div(shape[0] * (kernels.bias_bits or int(form.bits)), 8)
     if not kernels.scale_outputs:

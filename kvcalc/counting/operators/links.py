@@ -1,4 +1,8 @@
-"""What GPUs of one replica tell each other in a step: all-reduces, all-to-alls, sends between stages."""
+"""What GPUs of one replica tell each other in a step: all-reduces, all-to-alls, sends between stages.
+
+Source: Shoeybi et al. 2019 (Megatron-LM), section 3, for the sums; DeepSeek-AI 2024 (DeepSeek-V3), section 3.3.3, for
+dispatch in the experts' input type and combine in 16 bits; Narayanan et al. 2021, section 2.2, for stages
+"""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,9 @@
-"""Weight tensors as matrix multiplications: projections, MLP, router, experts and the head, on one GPU."""
+"""Weight tensors as matrix multiplications: projections, MLP, router, experts and the head, on one GPU.
+
+Source: Kaplan et al. 2020, section 2.1, for two FLOPs a weight and row; QKVParallelLinear and
+MergedColumnParallelLinear in vllm/model_executor/layers/linear.py for what is fused; Shazeer et al. 2017, section 2,
+for experts
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -32,6 +37,9 @@ CROSS_MODULES = ("cross_attn", "crossattention", "encoder_attn", "EncDecAttentio
 def bits_per_weight(weight: WeightFormat, inputs: int) -> float:
     """Bits that one element of a matrix costs with its scales and zero points.
 
+    Formula: bits + (scale_bits + zero_bits) / weights that share them
+    Unit: bits
+
     >>> scaled = WeightFormat(name="nvfp4", compute="nvfp4", bits=4, scale="group", scale_bits=8, group=16)
     >>> bits_per_weight(scaled, 64)
     4.5
@@ -47,14 +55,20 @@ def bits_per_weight(weight: WeightFormat, inputs: int) -> float:
 
 
 def activation_element_bytes(weight: WeightFormat, model: ModelSpec) -> float:
-    """Bytes of one input element: eight- and four-bit arithmetic takes quantized activations."""
+    """Bytes of one input element: eight- and four-bit arithmetic takes quantized activations.
+
+    Unit: bytes
+    """
     if weight.compute in ("fp8", "int8", "fp4", "nvfp4"):
         return element_bytes("nvfp4" if weight.compute == "fp4" else weight.compute)
     return element_bytes(model.dtype)
 
 
 def local_shape(tensor: Tensor, layout: Layout, kv_heads: int = 1) -> tuple[float, float]:
-    """(outputs, inputs) of this GPU's part of a matrix."""
+    """(outputs, inputs) of this GPU's part of a matrix.
+
+    Unit: elements
+    """
     outputs, inputs = tensor.shape[0], tensor.shape[-1]
     found = cut(tensor, layout.tensor_parallel_size, kv_heads)
     if found.side == "outputs":

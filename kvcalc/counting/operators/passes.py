@@ -11,6 +11,9 @@ tokens. Counts are exact and know nothing of how fast a GPU is; `timing` prices 
 
 Pipeline stages work on different micro-batches: a token passes through all layers with B / pp sequences beside it. So
 the list covers every stage, and its time is the latency of one token.
+
+Source: each operator's stands in the file that counts it; Agrawal et al. 2024 (Sarathi-Serve), section 4, for steps
+that carry both; elementwise work is a judgement: each norm and activation moves its inputs and outputs once
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""What the mathematics needs: elements × dtype, no blocks, no padding, nothing reserved."""
+"""What the mathematics needs: elements × dtype, no blocks, no padding, nothing reserved.
+
+Source: `formulas/cache.py`, kv_tokens_that_fit and max_batch
+"""
 
 from fractions import Fraction
 
@@ -77,10 +80,16 @@ def _groups(profile: CacheProfile, spread: int) -> tuple[Group, ...]:
 
 
 def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """The pool sets no limit but its room."""
+    """The pool sets no limit but its room.
+
+    Unit: sequences
+    """
     return None
 
 
 def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """None: the pool is as large as memory allows."""
+    """None: the pool is as large as memory allows.
+
+    Unit: bytes per GPU
+    """
     return None

@@ -1,4 +1,7 @@
-"""The cache's type is the model's own, or whatever was asked for."""
+"""The cache's type is the model's own, or whatever was asked for.
+
+Source: a judgement: the lessons name a type where they use one, and a cache is kept in the model's own
+"""
 
 from kvcalc.engines.pages.dtypes import asked_names
 from kvcalc.engines.pages.dtypes import plain_state_dtype as state_dtype

@@ -1,4 +1,7 @@
-"""The lessons write no logs: what a log says is read as vLLM's."""
+"""The lessons write no logs: what a log says is read as vLLM's.
+
+Source: a judgement: vLLM's settings are the most common
+"""
 
 from typing import Any
 

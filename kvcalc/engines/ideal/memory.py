@@ -9,6 +9,7 @@ def budget(start: Start) -> MemoryBudget:
 
     Formula: memory_bytes * gpu_memory_utilization - weights_bytes
     Unit: bytes per GPU
+    Source: `formulas/cache.py`, kv_memory_left
     """
     gpu, share = start.gpu, start.deployment.gpu_memory_utilization or 1
     requested = int(gpu.memory_bytes * share)

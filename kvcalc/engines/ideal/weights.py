@@ -1,4 +1,7 @@
-"""The file divided evenly over the ranks."""
+"""The file divided evenly over the ranks.
+
+Source: `formulas/cache.py`, weight_bytes; an even share of it is the lessons' arithmetic
+"""
 
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.weights import mtp_weight_bytes, stored_bytes, weight_bytes
@@ -15,6 +18,8 @@ def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) 
     """Bytes of one GPU; experts are dealt to the ranks of all replicas where they are parallel.
 
     Raises KvcalcError where the model does not divide by the layout.
+
+    Unit: bytes per GPU
     """
     layout = deployment.layout
     check_layout(model, layout)

@@ -2,6 +2,9 @@
 
 Without `-np` the server has four slots, and any of them may use every cell (one unified stream). With `-np N` each slot
 has a stream of its own with c / N cells.
+
+Source: llama_context in ggml-org/llama.cpp, src/llama-context.cpp (n_ctx_seq = GGML_PAD(n_ctx / n_seq_max, 256));
+tools/server/server.cpp: "n_parallel is set to auto, using n_parallel = 4 and kv_unified = true"
 """
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
@@ -32,12 +35,17 @@ class SharedCells(Pool):
 
 
 def slots_of(deployment: Deployment) -> int:
-    """Sequences that the server works on at once."""
+    """Sequences that the server works on at once.
+
+    Unit: sequences
+    """
     return deployment.parallel or SLOTS
 
 
 def slot_cells(deployment: Deployment) -> int:
     """Tokens that one sequence may have.
+
+    Unit: tokens
 
     >>> slot_cells(Deployment(ctx_size=32768)), slot_cells(Deployment(ctx_size=32768, parallel=4))
     (32768, 8192)

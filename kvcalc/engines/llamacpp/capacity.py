@@ -2,6 +2,9 @@
 
 Read from its start-up logs and llama-kv-cache*.cpp: a stream of cells for each sequence, cells in multiples of 256,
 windowed layers with a window and a micro-batch of cells, states in float32, latents without values.
+
+Source: llama_kv_cache and llama_kv_cache_iswa in ggml-org/llama.cpp, src/llama-kv-cache.cpp and
+src/llama-kv-cache-iswa.cpp; llama_memory_recurrent in src/llama-memory-recurrent.cpp; its start-up logs
 """
 
 from kvcalc.counting.placement import host_part
@@ -69,12 +72,18 @@ def _rows(window: int | None, row: int, micro_batch: int) -> Group:
 
 
 def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """The pool sets no limit but its room."""
+    """The pool sets no limit but its room.
+
+    Unit: sequences
+    """
     return None
 
 
 def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """What -c and -np ask for; None without -c."""
+    """What -c and -np ask for; None without -c.
+
+    Unit: bytes per GPU
+    """
     return None if deployment.ctx_size is None else asked_bytes(model, deployment, _on_gpu(model, deployment, stages))
 
 

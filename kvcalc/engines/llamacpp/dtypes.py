@@ -1,4 +1,8 @@
-"""llama.cpp sets the types of keys and of values apart, f16 where nothing is said."""
+"""llama.cpp sets the types of keys and of values apart, f16 where nothing is said.
+
+Source: kv_cache_types in ggml-org/llama.cpp, common/arg.cpp; recurrent_type_k and recurrent_type_v are GGML_TYPE_F32 in
+llama_model::create_memory, src/llama-model.cpp
+"""
 
 from kvcalc.engines.pages.dtypes import GGML, asked_names, check_kept
 from kvcalc.specs.deployment import Deployment

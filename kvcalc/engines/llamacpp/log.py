@@ -1,4 +1,7 @@
-"""What llama.cpp's start-up log says in its own way."""
+"""What llama.cpp's start-up log says in its own way.
+
+Source: the rows of `engines/logs/logs.toml`, each with llama.cpp's file
+"""
 
 from typing import Any
 

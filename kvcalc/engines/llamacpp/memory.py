@@ -1,4 +1,7 @@
-"""llama.cpp: no profile run and no fraction; the card must hold weights, compute buffers and the cache asked for."""
+"""llama.cpp: no profile run and no fraction; the card must hold weights, compute buffers and the cache asked for.
+
+Source: `memory.toml`, whose `evidence` says that no budget was measured: the compute buffer is a judgement
+"""
 
 import sys
 
@@ -37,7 +40,10 @@ def budget(start: Start) -> MemoryBudget:
 
 
 def ubatch_size(deployment: Deployment) -> int:
-    """Tokens that are computed together: -ub, at most the logical batch."""
+    """Tokens that are computed together: -ub, at most the logical batch.
+
+    Unit: tokens
+    """
     return min(
         deployment.ubatch_size or int(constants("llamacpp")["physical_batch"]),
         deployment.max_num_batched_tokens or sys.maxsize,

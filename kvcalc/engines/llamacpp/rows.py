@@ -1,4 +1,9 @@
-"""Bytes of a cell's row and of a state, and how many cells there are."""
+"""Bytes of a cell's row and of a state, and how many cells there are.
+
+Source: ggml-org/llama.cpp: src/llama-kv-cache.cpp for rows, src/llama-kv-cache-iswa.cpp for windows
+(GGML_PAD(min(size_base, n_swa * n_seq + n_ubatch), 256)), src/llama-memory-recurrent.cpp and llama_hparams::n_embd_r
+and n_embd_s for states (n_rows = mem_size * (1 + n_rs_seq))
+"""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -15,7 +20,11 @@ STATE_BYTES = 4
 
 
 def row_bytes(mixer: Mixer, types: tuple[str, str]) -> int:
-    """One token in one layer: a latent's row has no values beside it."""
+    """One token in one layer: a latent's row has no values beside it.
+
+    Formula: ceil(kv_heads * (head_dim * key_bytes + v_head_dim * value_bytes)); ceil((rank + rope) * key_bytes)
+    Unit: bytes
+    """
     key, value = (Fraction(element_bytes(name)) for name in types)
     if isinstance(mixer, LatentAttention):
         return ceil((mixer.kv_lora_rank + mixer.rope_head_dim) * key) if mixer.owns_cache else 0
@@ -28,13 +37,19 @@ def row_bytes(mixer: Mixer, types: tuple[str, str]) -> int:
 
 
 def state_bytes(mixer: Recurrent, drafted: int = 0) -> int:
-    """One layer's state of one sequence, in float32, and one more to roll back to for each drafted token."""
+    """One layer's state of one sequence, in float32, and one more to roll back to for each drafted token.
+
+    Formula: 4 * (1 + drafted) * (conv_channels * max(0, conv_kernel - 1) + state_elements)
+    Unit: bytes
+    """
     elements = mixer.conv_channels * max(0, mixer.conv_kernel - 1) + mixer.state_elements
     return elements * STATE_BYTES * (1 + drafted)
 
 
 def padded(cells: int) -> int:
     """Cells in whole multiples.
+
+    Unit: cells
 
     >>> padded(128 + 512)
     768
@@ -45,6 +60,8 @@ def padded(cells: int) -> int:
 def sliding_cells(n_ctx: int, window: int, sequences: int = 1, micro_batch: int = MICRO_BATCH) -> int:
     """Cells of a windowed layer: every sequence's window and one micro-batch, never more than the context.
 
+    Unit: cells
+
     >>> sliding_cells(8192, 4096, sequences=4), sliding_cells(131072, 128), sliding_cells(131072, 128, 1, 2048)
     (8192, 768, 2304)
     """
@@ -52,12 +69,18 @@ def sliding_cells(n_ctx: int, window: int, sequences: int = 1, micro_batch: int 
 
 
 def micro_batch_of(deployment: Deployment) -> int:
-    """Tokens that are computed together."""
+    """Tokens that are computed together.
+
+    Unit: tokens
+    """
     return deployment.ubatch_size or MICRO_BATCH
 
 
 def layers_of(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> Iterator[tuple[LayerGroup, int]]:
-    """Groups and how many of their layers a stage holds; a draft model's are beside those of every stage."""
+    """Groups and how many of their layers a stage holds; a draft model's are beside those of every stage.
+
+    Unit: layers
+    """
     for group in model.groups:
         yield group, len(stage.intersection(group.layers))
     if deployment.draft is not None:

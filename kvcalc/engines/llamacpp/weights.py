@@ -1,4 +1,8 @@
-"""What is offloaded to the GPU: the file's tensors but the input embedding."""
+"""What is offloaded to the GPU: the file's tensors but the input embedding.
+
+Source: load_tensors in ggml-org/llama.cpp, src/llama-model.cpp: the input layer's buffers are the CPU's, the output's
+the GPU's
+"""
 
 from kvcalc.counting.layout import rank_weights
 from kvcalc.counting.placement import host_part, host_weight_bytes
@@ -17,6 +21,8 @@ def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) 
 
     Its rows are looked up there; where the output head is tied to it, the head is a copy on the GPU. Measured:
     gpt-oss-20b leaves 586.82 MiB behind, 201,088 rows of 2,880 in q8_0.
+
+    Unit: bytes per GPU
     """
     layout = deployment.layout
     held = rank_weights(model, layout, drafts=deployment.draft is not None, kernels=()).fullest

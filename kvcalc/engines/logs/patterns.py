@@ -1,4 +1,7 @@
-"""The table of logs.toml, compiled."""
+"""The table of logs.toml, compiled.
+
+Source: `logs.toml`: each row names the engine's file and the versions in which it was read
+"""
 
 import re
 import tomllib
@@ -28,6 +31,7 @@ class Pattern(NamedTuple):
 
 @cache
 def table() -> dict[str, Any]:
+    """Everything that logs.toml says."""
     with open(Path(__file__).with_name("logs.toml"), "rb") as file:
         found: dict[str, Any] = tomllib.load(file)
     return found
@@ -35,6 +39,7 @@ def table() -> dict[str, Any]:
 
 @cache
 def patterns() -> tuple[Pattern, ...]:
+    """Its [[pattern]] rows, in their order."""
     return tuple(
         Pattern(
             engine=row["engine"],
@@ -56,6 +61,8 @@ def patterns() -> tuple[Pattern, ...]:
 
 def values_of(match: re.Match[str]) -> dict[str, str | int | float]:
     """The groups that matched, in base units: `weights__gib` becomes bytes under `weights`.
+
+    Unit: bytes for groups named `__gib`, `__mib`, `__bytes` or `__size`; the others as they are printed
 
     >>> values_of(re.match(r"(?P<weights__gib>[0-9.]+) GiB", "14.99 GiB"))
     {'weights': 16095389941}

@@ -2,6 +2,8 @@
 
 Lines are tried against the table of logs.toml; colours, timestamps, prefixes of containers, wrapped lines and
 interleaved ranks do not matter. The text is read line by line, so a log of any size will do.
+
+Source: `logs.toml`; how ranks and lines mix is read off published logs
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Replicas of attention, as the logs of several engines say them."""
+"""Replicas of attention, as the logs of several engines say them.
+
+Source: dp_size and attn_tp_size in sglang/srt/layers/dp_attention.py
+"""
 
 from collections.abc import Mapping
 from typing import Any

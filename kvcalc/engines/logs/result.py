@@ -1,4 +1,7 @@
-"""What was collected of a start → LogFacts; what no engine can have meant is named and not used."""
+"""What was collected of a start → LogFacts; what no engine can have meant is named and not used.
+
+Source: a judgement: what is out of every card's range was garbled
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,7 @@
-"""Settings that a line prints: `tensor_parallel_size=2`, `'max_model_len': 8192`, `--kv-cache-dtype fp8`."""
+"""Settings that a line prints: `tensor_parallel_size=2`, `'max_model_len': 8192`, `--kv-cache-dtype fp8`.
+
+Source: `logs.toml`, [settings]: every engine's spelling of a setting, and the words of the lines that print some
+"""
 
 import re
 from functools import cache

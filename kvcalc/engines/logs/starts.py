@@ -4,6 +4,8 @@ A log may hold several starts, one after another or mixed: restarts, two servers
 console. Lines are told apart by the container that prefixes them, by the engine whose wording they are, by the process
 that they name, and by what cannot be of one start: a second banner, weights that are loaded after the cache is there,
 another figure where this process has printed one. What could be of either start is of none.
+
+Source: a judgement on published logs of several starts; the table of phases stands in `logs.toml`
 """
 
 import re

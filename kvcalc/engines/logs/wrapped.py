@@ -1,4 +1,7 @@
-"""Lines of a log, with what a terminal or a form has wrapped put together again."""
+"""Lines of a log, with what a terminal or a form has wrapped put together again.
+
+Source: a judgement on logs as people paste them
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,7 @@
-"""Memory before the cache: from a GPU's total to the pool."""
+"""Memory before the cache: from a GPU's total to the pool.
+
+Source: each engine's `memory.py`; what is given outright stands for what would be predicted
+"""
 
 from kvcalc.engines.contract import Memory, Rules
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget

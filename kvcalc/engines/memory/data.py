@@ -1,4 +1,7 @@
-"""The constants of an engine's memory.toml, chosen by version."""
+"""The constants of an engine's memory.toml, chosen by version.
+
+Source: the `evidence` of each row
+"""
 
 import tomllib
 from functools import cache
@@ -28,5 +31,8 @@ def newer_than_read(engine: str, version: Version) -> tuple[Assumption, ...]:
 
 
 def gib_range(row: dict[str, float]) -> ByteRange:
-    """A row's low, value and high, from GiB."""
+    """A row's low, value and high, from GiB.
+
+    Unit: bytes
+    """
     return ByteRange(low=int(row["low"] * GIB), value=int(row["value"] * GIB), high=int(row["high"] * GIB))

@@ -1,4 +1,7 @@
-"""How the GPUs of one host talk, as far as memory is concerned: communicators and their buffers differ by it."""
+"""How the GPUs of one host talk, as far as memory is concerned: communicators and their buffers differ by it.
+
+Source: a judgement on measured budgets: communicators fall into these four classes
+"""
 
 from kvcalc.specs.gpu import GpuSpec
 

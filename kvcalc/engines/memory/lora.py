@@ -13,6 +13,8 @@ def adapter_bytes(model: ModelSpec, deployment: Deployment) -> ByteRange:
     divides the side that the matrix itself divides; the other side is whole on every rank. `low` leaves out the
     embedding and the head: some model classes adapt them, some do not.
 
+    Formula: sum of (inputs + outputs) * max_loras * max_lora_rank * bytes of an element
+    Unit: bytes per GPU
     Source: create_lora_weights in vllm/lora/layers/ (vLLM 0.33.0).
     """
     slots = deployment.max_loras

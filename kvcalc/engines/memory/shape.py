@@ -1,4 +1,7 @@
-"""The few dimensions of a model that the profile run's memory depends on."""
+"""The few dimensions of a model that the profile run's memory depends on.
+
+Source: the dimensions that the rules of `vllm/activation.py`, `vllm/workspace.py` and `sglang/memory.py` name
+"""
 
 from kvcalc.counting.rounding import VOCAB_MULTIPLE, round_up
 from kvcalc.counting.weights import stored_bytes

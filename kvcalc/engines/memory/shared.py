@@ -1,4 +1,7 @@
-"""Memory that a GPU shares with its host: what the system keeps of it, and how that grows."""
+"""Memory that a GPU shares with its host: what the system keeps of it, and how that grows.
+
+Source: `shared.toml`, each row with its evidence; what systems leave to programs: the GPU's spec, `memory_settings`
+"""
 
 import tomllib
 from functools import cache
@@ -23,6 +26,8 @@ def system_use(gpu: GpuSpec) -> ByteRange:
     """What the system keeps of the memory that programs are told of, bytes; nothing on a card with its own.
 
     Where a program is told of less than the nameplate, the system lives in the rest.
+
+    Unit: bytes
     """
     row = shared_constants()["system"]
     if not gpu.unified_memory or gpu.usable_memory_bytes < row["whole_above"] * gpu.memory_bytes:
@@ -31,7 +36,10 @@ def system_use(gpu: GpuSpec) -> ByteRange:
 
 
 def growth(ranks: int) -> ByteRange:
-    """What is used more of the machine when an engine has started than before, beside what PyTorch holds: bytes."""
+    """What is used more of the machine when an engine has started than before, beside what PyTorch holds: bytes.
+
+    Unit: bytes
+    """
     return gib_range(shared_constants()["growth"]["one" if ranks == 1 else "more"])
 
 
@@ -66,7 +74,10 @@ def beside_the_host(found: MemoryBudget, gpu: GpuSpec, share_of_all: bool) -> Me
 
 
 def less_elsewhere(gpu: GpuSpec) -> int:
-    """Bytes that a program is told of less on another system, as that one comes; 0: nowhere."""
+    """Bytes that a program is told of less on another system, as that one comes; 0: nowhere.
+
+    Unit: bytes
+    """
     others = (setting.usable_memory_bytes for setting in gpu.memory_settings if setting.by_default)
     return max((gpu.usable_memory_bytes - other for other in others), default=0) if gpu.unified_memory else 0
 

@@ -1,4 +1,9 @@
-"""Element types that several engines choose alike where they were not told."""
+"""Element types that several engines choose alike where they were not told.
+
+Source: _get_and_verify_dtype in vllm/config/model.py ("Downcasting from float32 to float16 or bfloat16 is allowed");
+kv_cache_dtype_str_to_dtype and resolve_kv_cache_dtype_string in vllm/utils/torch_utils.py; configure_kv_cache_dtype in
+sglang/srt/model_executor/model_runner.py
+"""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """SGLang: pools of token slots, one for layers that grow without end, one for windows, one for states.
 
-Read from sglang/srt 0.5.23: model_executor/pool_configurator.py, mem_cache/kv_cache_configurator.py,
+Source: sglang/srt 0.5.23: model_executor/pool_configurator.py, mem_cache/kv_cache_configurator.py,
 configs/mamba_utils.py, arg_groups/overrides.py, arg_groups/fields/schedule.py.
 """
 
@@ -98,6 +98,8 @@ def cells(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> tu
     """Bytes of one slot in all full layers, and in all windowed ones.
 
     A layer that reads another layer's cache has its slots all the same.
+
+    Unit: bytes
     """
     dtype, tp = cache_dtype(model, deployment), deployment.tensor_parallel_size
     counts_index = since(version_or(deployment.engine_version, constants("sglang")["newest"]), INDEX_COUNTED_SINCE)
@@ -140,7 +142,11 @@ def _sparse(model: ModelSpec) -> bool:
 
 
 def state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> int:
-    """One layer's state: float32 unless the config or the flag says otherwise; 16-bit convolution columns, K − 1."""
+    """One layer's state: float32 unless the config or the flag says otherwise; 16-bit convolution columns, K − 1.
+
+    Formula: conv_channels / tp * max(0, conv_kernel - 1) * 2 + state_elements / tp * element_bytes(dtype)
+    Unit: bytes
+    """
     dtype = plain_state_dtype(mixer, model, deployment)
     tp = deployment.tensor_parallel_size
     conv = mixer.conv_channels // tp * max(0, mixer.conv_kernel - 1) * CONVOLUTION_BYTES
@@ -153,7 +159,10 @@ def _state_bytes(model: ModelSpec, deployment: Deployment, stage: frozenset[int]
 
 
 def states_per_request(deployment: Deployment) -> int:
-    """Slots that a running request may need."""
+    """Slots that a running request may need.
+
+    Unit: slots
+    """
     if deployment.enable_prefix_caching is False:
         return 1
     version = version_or(deployment.engine_version, constants("sglang")["newest"])
@@ -165,6 +174,8 @@ def max_running_requests(held: Capacity, deployment: Deployment) -> int:
 
     512 for each whole-length request that fits, within 2,048 and 4,096; never more than half the slots are tokens of,
     nor than the states allow.
+
+    Unit: requests
     """
     tokens, length = held.kv_cache_size_tokens or 0, held.max_model_len or 1
     asked = deployment.max_num_seqs or max(2048, min(4096, tokens * 512 // length))
@@ -223,10 +234,16 @@ def _sliding_pool(model: ModelSpec, tokens: int, cell: int, page: int) -> Pool:
 
 
 def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """What max_running_requests is where nobody said it."""
+    """What max_running_requests is where nobody said it.
+
+    Unit: sequences
+    """
     return max_running_requests(held, deployment)
 
 
 def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """None: the pool is as large as memory allows."""
+    """None: the pool is as large as memory allows.
+
+    Unit: bytes per GPU
+    """
     return None

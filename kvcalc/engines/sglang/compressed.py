@@ -2,7 +2,7 @@
 
     tokens = (pool - states of the long ratio) / (share * window cell + full cell)
 
-Read from DSV4PoolConfigurator in sglang/srt/model_executor/pool_configurator.py and get_compress_state_ring_size in
+Source: DSV4PoolConfigurator in sglang/srt/model_executor/pool_configurator.py and get_compress_state_ring_size in
 mem_cache/deepseek_v4_memory_pool.py (0.5.15 to 0.5.23).
 """
 
@@ -71,7 +71,10 @@ def _paged_vector(mixer: CompressedAttention, page: int) -> Fraction:
 
 
 def full_cell(model: ModelSpec, stage: frozenset[int], deployment: Deployment) -> Fraction:
-    """Bytes of one token in all compressed layers of a stage: vectors and index keys, divided by their ratio."""
+    """Bytes of one token in all compressed layers of a stage: vectors and index keys, divided by their ratio.
+
+    Unit: bytes
+    """
     found = Fraction(0)
     for mixer in _layers(model, stage, deployment):
         if mixer.ratio:

@@ -1,4 +1,7 @@
-"""What SGLang's start-up log says in its own way."""
+"""What SGLang's start-up log says in its own way.
+
+Source: the rows of `engines/logs/logs.toml`, each with SGLang's file
+"""
 
 from typing import Any
 

@@ -4,6 +4,8 @@
          = free_before_load * mem_fraction_static - weights
 
 The pool holds keys, values and recurrent state. Activations, graphs and logits live in what is kept back.
+
+Source: server_args.py of SGLang 0.4.3 to 0.5.12 and arg_groups/memory_hook.py of 0.5.23, as `memory.toml` has them
 """
 
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
@@ -61,7 +63,10 @@ def budget(start: Start) -> MemoryBudget:
 
 
 def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, version: Version) -> float:
-    """The default of `--mem-fraction-static`: what activations and graphs are guessed to need, kept back."""
+    """The default of `--mem-fraction-static`: what activations and graphs are guessed to need, kept back.
+
+    Unit: 1
+    """
     data = constants("sglang")
     total = gpu.usable_memory_bytes / MIB
     ranks = _ranks(deployment)
@@ -96,7 +101,10 @@ def _ranks(deployment: Deployment) -> int:
 
 
 def batch_defaults(gpu: GpuSpec, deployment: Deployment, version: Version) -> tuple[int, int]:
-    """chunked_prefill_size and the largest batch that is captured as a graph."""
+    """chunked_prefill_size and the largest batch that is captured as a graph.
+
+    Unit: tokens; sequences
+    """
     for row in constants("sglang")["batch"]:
         if gpu.usable_memory_bytes < row["below"] * GIB and not ("until" in row and since(version, row["until"])):
             wide = deployment.tensor_parallel_size >= 4

@@ -46,7 +46,10 @@ def with_attention_replicas(deployment: Deployment) -> Deployment:
 
 
 def without_attention_replicas(deployment: Deployment) -> Deployment:
-    """The same as it is typed: `with_attention_replicas` undone."""
+    """The same as it is typed: `with_attention_replicas` undone.
+
+    Source: the inverse of `with_attention_replicas`
+    """
     dp = deployment.data_parallel_size
     if not deployment.attention_settled:
         return deployment

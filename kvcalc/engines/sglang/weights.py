@@ -1,4 +1,7 @@
-"""What SGLang loads."""
+"""What SGLang loads.
+
+Source: `engines/memory/loading.py` and `engines/memory/weight_blocks.py`
+"""
 
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.engines.memory.loading import loaded_on_ranks
@@ -17,6 +20,8 @@ def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) 
     """Bytes on the fullest GPU: replicated, padded and rounded.
 
     Raises KvcalcError where the model does not divide by the layout.
+
+    Unit: bytes per GPU
     """
     check_layout(model, deployment.layout)
     check(model, deployment)

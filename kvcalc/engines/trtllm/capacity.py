@@ -2,6 +2,9 @@
 
 Each window size has blocks of its own; the memory is divided by what a sequence of the longest length needs of each.
 Mamba states are reserved first, one for each sequence that may run.
+
+Source: calculate_max_num_blocks in NVIDIA/TensorRT-LLM, tensorrt_llm/_torch/pyexecutor/resource_manager.py;
+tokens_per_block of KvCacheConfig in tensorrt_llm/llmapi/llm_args.py
 """
 
 from math import ceil
@@ -116,10 +119,16 @@ def _reserved_states(model: ModelSpec, deployment: Deployment, stage: frozenset[
 
 
 def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """The pool sets no limit but its room."""
+    """The pool sets no limit but its room.
+
+    Unit: sequences
+    """
     return None
 
 
 def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """None: the pool is as large as memory allows."""
+    """None: the pool is as large as memory allows.
+
+    Unit: bytes per GPU
+    """
     return None

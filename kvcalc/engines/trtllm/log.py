@@ -1,4 +1,7 @@
-"""What TensorRT-LLM's start-up log says in its own way."""
+"""What TensorRT-LLM's start-up log says in its own way.
+
+Source: the rows of `engines/logs/logs.toml`, each with TensorRT-LLM's file
+"""
 
 from typing import Any
 

@@ -3,6 +3,9 @@
     pool = (total - outside - weights - peak) * free_gpu_memory_fraction
 
 The fraction applies to what is left, so it hits a tight card less than vLLM's.
+
+Source: _cal_max_memory in NVIDIA/TensorRT-LLM, tensorrt_llm/_torch/pyexecutor/_util.py; the peak rests on the one
+profile that `memory.toml` names
 """
 
 from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget

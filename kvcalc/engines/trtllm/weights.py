@@ -1,4 +1,7 @@
-"""What TensorRT-LLM loads."""
+"""What TensorRT-LLM loads.
+
+Source: `engines/memory/loading.py`: that it loads as vLLM does is a judgement
+"""
 
 from kvcalc.engines.memory.loading import loaded_on_ranks
 from kvcalc.specs.deployment import Deployment
@@ -14,5 +17,7 @@ def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) 
     """Bytes on the fullest GPU: replicated, padded and rounded.
 
     Raises KvcalcError where the model does not divide by the layout.
+
+    Unit: bytes per GPU
     """
     return loaded_on_ranks(model, deployment)

@@ -1,4 +1,8 @@
-"""vLLM: one pool of equal blocks, from which groups of layers take what each sequence needs."""
+"""vLLM: one pool of equal blocks, from which groups of layers take what each sequence needs.
+
+Source: get_kv_cache_configs and what it calls in vllm/v1/core/kv_cache_utils.py (kv_cache_planning.py in 0.33), and
+vllm/v1/kv_cache_interface.py for what a sequence takes of each kind of layer
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -178,10 +182,16 @@ def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rul
 
 
 def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """The pool sets no limit but its room."""
+    """The pool sets no limit but its room.
+
+    Unit: sequences
+    """
     return None
 
 
 def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """None: the pool is as large as memory allows."""
+    """None: the pool is as large as memory allows.
+
+    Unit: bytes per GPU
+    """
     return None

@@ -1,6 +1,6 @@
 """Compressed attention (DeepSeek-V4): five kinds of pages, packed side by side into one block.
 
-vllm/models/deepseek_v4/attention.py and compressor.py, v1/attention/backends/mla/sparse_swa.py,
+Source: vllm/models/deepseek_v4/attention.py and compressor.py, v1/attention/backends/mla/sparse_swa.py,
 v1/core/kv_cache_planning.py (`_get_packed_kv_cache_groups`, `_approximate_gcd`), 0.33; v1/core/kv_cache_utils.py
 (`_get_kv_cache_groups_uniform_groups`, `_get_kv_cache_config_deepseek_v4`, `_max_memory_usage_bytes_from_groups`),
 0.22.1 to 0.28.0.
@@ -96,7 +96,10 @@ def _tuples(classes: Classes) -> list[LayerGroup]:
 
 
 def block_bytes(groups: Sequence[LayerGroup], layout: str) -> int:
-    """Bytes of one block of the pool that these groups share."""
+    """Bytes of one block of the pool that these groups share.
+
+    Unit: bytes
+    """
     if layout == "packed":
         return max((sum(page.page_bytes for _, page in group) for group in groups), default=0)
     counts = [_sizes(group) for group in groups]
@@ -135,6 +138,8 @@ def _dealt(members: Sequence[Layer], number: int) -> list[LayerGroup]:
 
 def least_padding(counts: Sequence[int], least: int) -> int:
     """The group size, at least `least`, that pads these counts the least; the larger of equals.
+
+    Unit: layers
 
     >>> least_padding([43, 21, 20], 21)
     22

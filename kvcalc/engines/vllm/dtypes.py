@@ -1,4 +1,8 @@
-"""The cache's type: packed fp8 by itself for compressed attention, and for sparse latents in some versions."""
+"""The cache's type: packed fp8 by itself for compressed attention, and for sparse latents in some versions.
+
+Source: `engines/pages/dtypes.py`; fp8_ds_mla: DeepseekV32ForCausalLM.verify_and_update_config in
+vllm/model_executor/models/config.py, and the versions that `planning.py` names
+"""
 
 from kvcalc.engines.pages.dtypes import engine_dtype, torch_cache_dtype
 from kvcalc.engines.vllm import hybrid

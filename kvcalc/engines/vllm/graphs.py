@@ -1,4 +1,7 @@
-"""vLLM's CUDA graphs: how many sizes are captured and what they hold."""
+"""vLLM's CUDA graphs: how many sizes are captured and what they hold.
+
+Source: _set_cudagraph_sizes in vllm/config/vllm.py for the sizes; what they hold was measured on 59 captures
+"""
 
 from kvcalc.engines.memory.budget import NOTHING, ByteRange
 from kvcalc.engines.memory.data import constants, gib_range
@@ -12,7 +15,10 @@ from kvcalc.units import GIB
 
 
 def capture_sizes(largest: int, coarse: bool) -> int:
-    """How many batch sizes are captured: 1, 2, 4, steps of 8 up to 256, then of 16 (of 8 in older versions)."""
+    """How many batch sizes are captured: 1, 2, 4, steps of 8 up to 256, then of 16 (of 8 in older versions).
+
+    Unit: graphs
+    """
     small = sum(size <= largest for size in (1, 2, 4))
     eights = max(0, min(largest, 256 if coarse else largest) // 8)
     sixteens = max(0, (largest - 256) // 16) if coarse else 0
@@ -22,7 +28,10 @@ def capture_sizes(largest: int, coarse: bool) -> int:
 def graph_memory(
     shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, settings: VllmSettings
 ) -> tuple[ByteRange, bool]:
-    """CUDA graphs, and whether the engine takes its estimate of them out of the requested memory."""
+    """CUDA graphs, and whether the engine takes its estimate of them out of the requested memory.
+
+    Unit: bytes per GPU
+    """
     data = constants("vllm")["graphs"]
     if deployment.enforce_eager:
         return NOTHING, False

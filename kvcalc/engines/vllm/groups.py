@@ -1,6 +1,6 @@
 """Layers are put into groups that take blocks from one pool, so that every group's block is the same size.
 
-vllm/v1/core/kv_cache_planning.py (0.33): `get_kv_cache_groups`, `unify_kv_cache_spec_page_size`,
+Source: vllm/v1/core/kv_cache_planning.py (0.33): `get_kv_cache_groups`, `unify_kv_cache_spec_page_size`,
 `_get_kv_cache_groups_uniform_page_size`.
 """
 

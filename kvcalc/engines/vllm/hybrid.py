@@ -2,6 +2,8 @@
 
 The attention block grows until its page covers the state, and the state's page is padded to it
 (vllm/platforms/interface.py, `_align_hybrid_block_size`).
+
+Source: MambaStateShapeCalculator and MambaStateDtypeCalculator in vllm/model_executor/layers/mamba/mamba_utils.py
 """
 
 from collections.abc import Iterable
@@ -36,6 +38,8 @@ def state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment, mode
 
     K − 1 convolution columns, and one more for each drafted token, in the model's dtype; the recurrent part in its own.
     Groups of B and C that tensor parallelism does not divide are repeated until it does.
+
+    Unit: bytes
     """
     tp = deployment.tensor_parallel_size
     columns = mixer.conv_kernel - 1 + deployment.num_speculative_tokens if mixer.conv_kernel else 0
@@ -51,6 +55,7 @@ def aligned_block(block_size: int, state: int, attention: float, has_latent: boo
     """Tokens of the attention block whose page covers `state` bytes.
 
     Formula: max(block_size, align * ceil(state / (align * attention)))
+    Unit: tokens
     Source: vllm/platforms/interface.py, 0.33
     """
     align = max(KERNEL_BLOCK, block_size, LATENT_KERNEL_BLOCK if has_latent else 0)
@@ -58,7 +63,10 @@ def aligned_block(block_size: int, state: int, attention: float, has_latent: boo
 
 
 def block_of(mixers: Iterable[Mixer], block_size: int, state: int, cache_dtype: str, tp: int) -> int:
-    """The block size of the whole model: `block_size` where nothing has a state."""
+    """The block size of the whole model: `block_size` where nothing has a state.
+
+    Unit: tokens
+    """
     every = list(mixers)
     attention = max((token_bytes(mixer, cache_dtype, tp) for mixer in every), default=0)
     if not state or not attention:

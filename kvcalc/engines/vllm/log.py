@@ -1,4 +1,7 @@
-"""What vLLM's start-up log says in its own way."""
+"""What vLLM's start-up log says in its own way.
+
+Source: the rows of `engines/logs/logs.toml`, each with vLLM's file
+"""
 
 from typing import Any
 

@@ -3,6 +3,8 @@
     pool = total * utilization - weights - non_torch - activation - graph estimate (since 0.21)
 
 The terms are all there is: the identity closed within 0.03 GiB in 130 of 135 printed budgets.
+
+Source: determine_available_memory in vllm/v1/worker/gpu_worker.py; the terms' own files say what each rests on
 """
 
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget

@@ -1,4 +1,7 @@
-"""Memory that PyTorch's allocator does not see: communicators, all-reduce buffers, growth of the context."""
+"""Memory that PyTorch's allocator does not see: communicators, all-reduce buffers, growth of the context.
+
+Source: measured starts: `memory.toml`, [[non_torch]] and [initial_use]
+"""
 
 from typing import Any
 
@@ -16,6 +19,7 @@ from kvcalc.units import GIB
 def communicating(deployment: Deployment, moe: bool) -> int:
     """Ranks that share layers: replicas too, where they share the experts.
 
+    Unit: GPUs
     Source: FusedMoEParallelConfig.make in vllm/model_executor/layers/fused_moe/config.py
     """
     return deployment.tensor_parallel_size * (deployment.data_parallel_size if moe else 1)
@@ -30,7 +34,10 @@ def _group(gpu: GpuSpec, deployment: Deployment, ranks: int) -> str:
 
 
 def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings, moe: bool) -> ByteRange:
-    """What the budget loses to it, by the way the ranks are connected and the version."""
+    """What the budget loses to it, by the way the ranks are connected and the version.
+
+    Unit: bytes per GPU
+    """
     rows: list[dict[str, Any]] = constants("vllm")["non_torch"]
     ranks = communicating(deployment, moe)
     if gpu.unified_memory:
@@ -42,7 +49,10 @@ def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings, moe:
 
 
 def initial_use(gpu: GpuSpec, deployment: Deployment, moe: bool) -> ByteRange:
-    """On the card before the engine's first measurement: outside its budget, but not outside the card."""
+    """On the card before the engine's first measurement: outside its budget, but not outside the card.
+
+    Unit: bytes per GPU
+    """
     data = constants("vllm")["initial_use"]
     alone = communicating(deployment, moe) * deployment.pipeline_parallel_size == 1
     return gib_range(data["one" if alone else interconnect(gpu)])

@@ -1,8 +1,9 @@
 """A page: what one block holds of one layer. Mixers become pages, as vLLM's backends lay them out.
 
-Packed layouts: vllm/v1/attention/backends/mla/flashmla_sparse.py (656, 584), layers/attention/mla_attention.py (352),
-model_executor/models/deepseek_v2.py (132), v1/attention/backends/triton_attn.py (a float32 scale for each head and
-side), v1/attention/backends/flashinfer.py (nvfp4).
+Source: vllm/v1/kv_cache_interface.py; for packed layouts vllm/v1/attention/backends/mla/flashmla_sparse.py (656, 584),
+layers/attention/mla_attention.py (352), model_executor/models/deepseek_v2.py (132),
+v1/attention/backends/triton_attn.py (a float32 scale for each head and side), v1/attention/backends/flashinfer.py
+(nvfp4).
 """
 
 from math import ceil
@@ -44,14 +45,20 @@ class Page(Frozen):
 
 
 def head_bytes(head_dim: int, v_head_dim: int, cache_dtype: str) -> float:
-    """Bytes of one head and one token, keys and values."""
+    """Bytes of one head and one token, keys and values.
+
+    Unit: bytes
+    """
     if cache_dtype in PER_TOKEN_HEAD:
         return (head_dim + v_head_dim) * PER_TOKEN_HEAD[cache_dtype] + 2 * 4
     return (head_dim + v_head_dim) * element_bytes(cache_dtype)
 
 
 def latent_bytes(mixer: LatentAttention, cache_dtype: str) -> float:
-    """Bytes of one latent: sparse attention packs fp8 with its scales and a 16-bit rotary part."""
+    """Bytes of one latent: sparse attention packs fp8 with its scales and a 16-bit rotary part.
+
+    Unit: bytes
+    """
     if cache_dtype == "fp8_ds_mla" or (mixer.indexer is not None and element_bytes(cache_dtype) == 1):
         return mixer.kv_lora_rank + mixer.kv_lora_rank // INDEX_SCALE_BLOCK * 4 + mixer.rope_head_dim * ROPE_BYTES
     if cache_dtype in ("nvfp4_ds_mla", "nvfp4"):
@@ -60,12 +67,19 @@ def latent_bytes(mixer: LatentAttention, cache_dtype: str) -> float:
 
 
 def index_bytes(indexer: Indexer) -> int:
-    """An index key in fp8 with its scale, whatever the cache's dtype."""
+    """An index key in fp8 with its scale, whatever the cache's dtype.
+
+    Formula: head_dim + ceil(head_dim / 128) * 4
+    Unit: bytes
+    """
     return indexer.head_dim + ceil(indexer.head_dim / INDEX_SCALE_BLOCK) * 4
 
 
 def token_bytes(mixer: Mixer, cache_dtype: str, tp: int) -> float:
-    """Bytes of one token in one layer on one rank, without its indexer."""
+    """Bytes of one token in one layer on one rank, without its indexer.
+
+    Unit: bytes
+    """
     if isinstance(mixer, LatentAttention):
         return latent_bytes(mixer, cache_dtype)
     if isinstance(mixer, Attention):

@@ -1,6 +1,6 @@
 """What changed between versions of vLLM: each rule with the first version that has it.
 
-Read from vllm/config.py and vllm/worker/cache_engine.py of 0.5.1, 0.6.4, 0.6.6, 0.7.0 and 0.7.1, and from
+Source: vllm/config.py and vllm/worker/cache_engine.py of 0.5.1, 0.6.4, 0.6.6, 0.7.0 and 0.7.1, and from
 vllm/v1/core/kv_cache_utils.py (kv_cache_planning.py in 0.33), vllm/v1/kv_cache_interface.py and
 vllm/model_executor/models/config.py of 0.9.2, 0.11 to 0.14, 0.16 to 0.18, 0.20 to 0.22, 0.24 to 0.26, 0.28 to 0.30
 and 0.33.
@@ -77,6 +77,9 @@ def in_flight_tokens(deployment: Deployment, rules: Planning) -> int:
 
     One batch; since 0.26 one for each batch under way (asynchronous scheduling runs one more than the pipeline's
     stages).
+
+    Unit: tokens
+    Source: max_memory_usage_bytes of SlidingWindowSpec and ChunkedLocalAttentionSpec in vllm/v1/kv_cache_interface.py
     """
     batch = deployment.max_num_batched_tokens or BATCHED_TOKENS
     return batch * (deployment.pipeline_parallel_size + 1) if rules.reserves_batches else batch
@@ -87,6 +90,10 @@ def state_pages(deployment: Deployment, rules: Planning, hybrid: bool) -> int:
 
     Args:
         hybrid: whether the model has attention too; a purely recurrent one caches no prefixes unless it is asked to.
+
+    Unit: pages
+    Source: MambaSpec.max_memory_usage_bytes in vllm/v1/kv_cache_interface.py: 1 or, aligned, 2, and
+    num_speculative_blocks
     """
     asked = deployment.enable_prefix_caching
     caching = rules.caches_hybrid_prefixes and hybrid if asked is None else asked

@@ -1,4 +1,7 @@
-"""What vLLM prints of its pool, by version, and in words what it adds to the mathematics."""
+"""What vLLM prints of its pool, by version, and in words what it adds to the mathematics.
+
+Source: _report_kv_cache_config in vllm/v1/core/kv_cache_utils.py
+"""
 
 from fractions import Fraction
 
@@ -8,7 +11,10 @@ from kvcalc.specs.deployment import Deployment
 
 
 def printed_tokens(pool: Pool, length: int | None, rules: Planning) -> int | None:
-    """ "GPU KV cache size": of models with unlike layers, neither rule is the pool over the bytes of a token."""
+    """ "GPU KV cache size": of models with unlike layers, neither rule is the pool over the bytes of a token.
+
+    Unit: tokens
+    """
     sizes = [group.block_size for group in pool.groups if group.block_size]
     if rules.reports_concurrency:
         sequences = _concurrency(pool, length, rules) if length else None
@@ -29,6 +35,7 @@ def _concurrency(pool: Pool, length: int, rules: Planning) -> Fraction | None:
 
 
 def rule_in_words(rules: Planning) -> str:
+    """What the printed tokens are, and in which versions."""
     if rules.reports_concurrency:
         return "tokens = concurrency × max_model_len (vLLM 0.21 and later)"
     return "tokens = blocks // groups × smallest block size (vLLM up to 0.20)"

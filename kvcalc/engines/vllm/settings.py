@@ -1,4 +1,7 @@
-"""What an engine takes when a flag is not given: utilization, batch limits, model runner, sampler kind."""
+"""What an engine takes when a flag is not given: utilization, batch limits, model runner, sampler kind.
+
+Source: EngineArgs.get_batch_defaults and use_v2_model_runner, as `memory.toml` has them by version
+"""
 
 from kvcalc.engines.memory.data import constants, newer_than_read
 from kvcalc.engines.memory.shape import ProfileShape

@@ -1,4 +1,7 @@
-"""What vLLM loads: experts as their kernels want them."""
+"""What vLLM loads: experts as their kernels want them.
+
+Source: `engines/memory/loading.py`; vllm/model_executor/layers/fused_moe/oracle/ for kernels
+"""
 
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.operators.experts import USUAL, ExpertKernels
@@ -27,6 +30,8 @@ def loaded_bytes(model: ModelSpec, deployment: Deployment, gpu: GpuSpec | None) 
     """Bytes on the fullest GPU: replicated, padded and rounded, experts as the GPU's kernels want them.
 
     Raises KvcalcError where the model does not divide by the layout.
+
+    Unit: bytes per GPU
     """
     check_layout(model, deployment.layout)
     check(model, deployment)

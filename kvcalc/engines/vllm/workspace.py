@@ -1,6 +1,8 @@
 """Buffers that sparse attention reserves for the longest context, before any request comes.
 
 They come from one workspace that attention, the indexer and the experts' kernels share, so the largest counts.
+
+Source: see `reserved_bytes`; the scratch of scaled kernels was measured: `memory.toml`, [scaled_dense]
 """
 
 from kvcalc.engines.memory.budget import ByteRange
@@ -12,7 +14,10 @@ from kvcalc.specs.versions import row_for, since
 
 
 def workspace(start: Start, settings: VllmSettings) -> ByteRange:
-    """What attention reserves, and the scratch of kernels that nothing else accounts for."""
+    """What attention reserves, and the scratch of kernels that nothing else accounts for.
+
+    Unit: bytes per GPU
+    """
     found = ByteRange.exactly(reserved_bytes(start, settings))
     data, capability = constants("vllm")["scaled_dense"], start.gpu.compute_capability or ""
     if capability.partition(".")[0] != data["capability"] or not since(settings.version, data["from"]):
@@ -54,7 +59,10 @@ def reserved_bytes(start: Start, settings: VllmSettings) -> int:
 
 
 def index_logits_bytes(start: Start, settings: VllmSettings) -> int:
-    """Scores of an indexer while it chooses: set aside in the profile run, given back after it."""
+    """Scores of an indexer while it chooses: set aside in the profile run, given back after it.
+
+    Unit: bytes per GPU
+    """
     data = constants("vllm")["workspace"]
     indexed = any(one is not None and one.indexed for one in (start.shape.latents, start.shape.compressed))
     return int(data["index_logits"]) if indexed and since(settings.version, data["since"]) else 0

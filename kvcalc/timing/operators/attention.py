@@ -1,4 +1,9 @@
-"""Attention: decode reads the cache, prompts compute among their tokens, absorbed latents do both."""
+"""Attention: decode reads the cache, prompts compute among their tokens, absorbed latents do both.
+
+Unit: s
+Source: Williams, Waterman and Patterson 2009 (roofline), at measured shares of its roofs: `gpu_specs/kernels/`, each
+file with its evidence, made by `benchmarks/refit.py`
+"""
 
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Operator

@@ -3,6 +3,10 @@
 Pure formulas of quantities and constants, for numbers and NumPy arrays alike; `ggml_seconds` takes a machine's
 constants. One row of input is multiplied by kernels that read weights and do little else; more rows by kernels that
 work in tiles, whose arithmetic does not hide behind the reading.
+
+Unit: s
+Source: ggml-org/llama.cpp, ggml/src/ggml-cuda, for which kernel runs; the rates were fitted to published llama-bench
+results: `gpu_specs/kernels/`, by backend and build
 """
 
 from math import log
@@ -65,6 +69,8 @@ def quants(name: str, bits: float) -> Quants:
 
 def beyond_one(rows: Quantity) -> Quantity:
     """0 with one row, 1 with two and more.
+
+    Unit: 1
 
     >>> beyond_one(1), beyond_one(16)
     (0, 1)
@@ -181,7 +187,10 @@ def _sharing(operator: Operator) -> Quantity:
 
 
 def launches(operator: Operator) -> float:
-    """Kernels that one call of an operator launches."""
+    """Kernels that one call of an operator launches.
+
+    Unit: kernels
+    """
     if operator.kind in ("gemm", "experts"):
         return LAUNCHES * operator.tensors
     if operator.kind == "elementwise":

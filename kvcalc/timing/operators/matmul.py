@@ -1,4 +1,9 @@
-"""Matrix multiplications: a latency, and bytes and FLOPs at shares of the data sheet's rates."""
+"""Matrix multiplications: a latency, and bytes and FLOPs at shares of the data sheet's rates.
+
+Unit: s
+Source: Williams, Waterman and Patterson 2009 (roofline), at measured shares of its roofs: `gpu_specs/kernels/`,
+[[gemm]]; how they bend into each other: `smooth.py`
+"""
 
 from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Operator

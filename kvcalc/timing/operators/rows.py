@@ -1,4 +1,7 @@
-"""Which row of measured constants an operator takes: its own element type's, or one's whose kernels it runs like."""
+"""Which row of measured constants an operator takes: its own element type's, or one's whose kernels it runs like.
+
+Source: a judgement: which types share kernels, where one was measured and the other not
+"""
 
 from typing import TypeVar
 

@@ -2,6 +2,9 @@
 
 Measured multiplications bend between memory and compute time: the sum of both errs 12 %, a hard maximum 8.5 %, this
 8.1 % over 1,220 of them.
+
+Unit: s
+Source: a p-norm of the two roofs; the power was chosen by the errors above
 """
 
 from kvcalc.counting.arrays import Quantity

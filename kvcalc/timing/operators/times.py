@@ -1,4 +1,8 @@
-"""The time of one operator on one machine, by its kind."""
+"""The time of one operator on one machine, by its kind.
+
+Unit: s
+Source: each kind's own file
+"""
 
 from kvcalc.counting.work import Operator
 from kvcalc.timing.machine import Machine
