@@ -23,6 +23,7 @@ class FewerReplicas(Frozen):
     concurrency: int
     usd_per_hour: float | None
     misses: tuple[PlanMiss, ...]
+    percentile: float | None = None  # that the misses are of; None: of means
 
 
 class ApiComparison(Frozen):

@@ -7,7 +7,7 @@ from typing import Any
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.plan.apart import Apart, apart
 from kvcalc.answers.plan.asked import Asked
-from kvcalc.answers.plan.candidate import candidate
+from kvcalc.answers.plan.candidate import Held, candidate
 from kvcalc.answers.plan.demand import demand
 from kvcalc.answers.plan.emission import emission, emission_apart
 from kvcalc.answers.plan.halves import Load, searched
@@ -24,7 +24,7 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.results.data import data_of
-from kvcalc.results.plan import Candidate, PlanReport, PlanResult, SimulatedPlan
+from kvcalc.results.plan import Candidate, PlanReport, PlanResult
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import IDEAL, USUAL_ENGINE, engine_called
@@ -124,21 +124,19 @@ def _held(asked: Asked, outcome: Outcome, best: list[Found], progress: Progress)
 
     settings = asked.settings
     done = all_held(best[: min(settings.top, MOST_SIMULATED)], asked, progress)
-    figures = {id(one.fleet): simulated for one, simulated in done}
-    good = [one for one, simulated in done if simulated.meets and asked.limits.keeps(one)]
-    order = ranked(good, settings.objective) or [one for one, _ in done]
-    return _result(asked, outcome._replace(met=good), order, figures)
+    by_fleet = {id(one.found.fleet): one for one in done}
+    good = [one.found for one in done if one.figures.meets and asked.limits.keeps(one.found)]
+    order = ranked(good, settings.objective) or [one.found for one in done]
+    return _result(asked, outcome._replace(met=good), order, by_fleet)
 
 
-def _result(
-    asked: Asked, outcome: Outcome, best: list[Found], figures: Mapping[int, SimulatedPlan] | None = None
-) -> PlanResult:
+def _result(asked: Asked, outcome: Outcome, best: list[Found], held: Mapping[int, Held] | None = None) -> PlanResult:
     """The best of the list and those on the front; where nothing meets the targets, the nearest."""
     settings, workload, met = asked.settings, asked.workload, bool(outcome.met)
     on_front = front(best, settings.objective) if met else set()
     shown = [i for i in range(len(best)) if i < (settings.top if met else NEAREST) or _worth(best, i, on_front)]
     separate = _apart(asked, best)
-    found = tuple(candidate(best[i], asked, i in on_front, (figures or {}).get(id(best[i].fleet))) for i in shown)
+    found = tuple(candidate(best[i], asked, i in on_front, (held or {}).get(id(best[i].fleet))) for i in shown)
     return PlanResult(
         model=best[0].fleet.deployed.model.name,
         met=met,

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvcalc.answers.command import command_for, printed
 from kvcalc.answers.deployed import Deployed
@@ -23,14 +23,22 @@ SHORT = {"tensor_parallel_size": "TP", "pipeline_parallel_size": "PP", "data_par
          "enable_expert_parallel": "EP"}  # fmt: skip
 
 
-def candidate(found: Found, asked: Asked, pareto: bool, simulated: SimulatedPlan | None = None) -> Candidate:
+class Held(NamedTuple):
+    """A deployment whose requests went through the simulator."""
+
+    found: Found
+    figures: SimulatedPlan
+    fewer: FewerReplicas | None  # the most replicas that break the percentile; None: those the means take hold it
+
+
+def candidate(found: Found, asked: Asked, pareto: bool, held: Held | None = None) -> Candidate:
     """The answer's row.
 
     Args:
         found: the deployment and its replicas.
         asked: the plan's question.
         pareto: whether no other is both cheaper and faster.
-        simulated: what its requests got in the simulator.
+        held: what its requests got in the simulator.
     """
     fleet, replicas, point = found.fleet, found.replicas, found.point
     deployed = fleet.deployed
@@ -60,8 +68,8 @@ def candidate(found: Found, asked: Asked, pareto: bool, simulated: SimulatedPlan
         meets=point.kept,
         misses=misses(fleet, point.clients),
         **_more_load(found),
-        next_cheaper=_fewer(found) if point.kept else None,
-        simulated=simulated,
+        next_cheaper=(_fewer(found) if held is None or held.fewer is None else held.fewer) if point.kept else None,
+        simulated=None if held is None else held.figures,
         pareto=pareto,
         size=_size(asked.model, flags, deployed, point.clients),
         command=printed(command, deployed.question.deployment, asked.model),
@@ -146,10 +154,17 @@ def _fewer(found: Found) -> FewerReplicas | None:
     fleet, replicas = found.fleet, found.replicas - 1
     if not replicas:
         return None
-    clients = fleet.share(replicas)
+    return fewer_replicas(fleet, replicas, misses(fleet, fleet.share(replicas)))
+
+
+def fewer_replicas(
+    fleet: Fleet, replicas: int, missed: tuple[PlanMiss, ...], percentile: float | None = None
+) -> FewerReplicas:
+    """So many replicas, which are too few, with what they cost and miss."""
     paid = bill(fleet.deployed.gpu, fleet.deployed.deployment, replicas)
+    clients = fleet.share(replicas)
     return FewerReplicas(
-        replicas=replicas, concurrency=clients, usd_per_hour=paid.usd_per_hour, misses=misses(fleet, clients)
+        replicas=replicas, concurrency=clients, usd_per_hour=paid.usd_per_hour, misses=missed, percentile=percentile
     )
 
 

@@ -10,6 +10,7 @@ from math import ceil
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.plan.asked import Asked
+from kvcalc.answers.plan.candidate import Held, fewer_replicas
 from kvcalc.answers.plan.fleet import Fleet
 from kvcalc.answers.plan.search import Found
 from kvcalc.answers.plan.settings import SPREAD
@@ -20,7 +21,7 @@ from kvcalc.answers.simulate.runs import run
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.simulate.workload import accepted, every, made
 from kvcalc.catalog.prices import bill
-from kvcalc.results.plan import SimulatedPlan
+from kvcalc.results.plan import PlanMiss, SimulatedPlan
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.traces.read import read_trace
 from kvcalc.simulator.traffic import Length, requests_of
@@ -70,18 +71,36 @@ class Replica:
         return accepted(requests_of(made(asked, prompt, output, clients)), longest).requests
 
 
-def held(found: Found, asked: Asked) -> tuple[Found, SimulatedPlan]:
+def held(found: Found, asked: Asked) -> Held:
     """The candidate with as many replicas as the percentile takes, and what is simulated with them."""
     replica = Replica(found.fleet, asked)
     replicas, most = found.replicas, MOST_TIMES * found.replicas
-    one = replica.run(replicas)
+    one, broken = replica.run(replicas), None
     while not replica.targets.kept(one) and replicas < most:
+        broken = replicas, one
         replicas = min(most, replicas + max(1, ceil(STEP * replicas)))
         one = replica.run(replicas)
+    while broken is not None and replica.targets.kept(one) and replicas - broken[0] > 1:
+        middle = (replicas + broken[0]) // 2
+        between = replica.run(middle)
+        if replica.targets.kept(between):
+            replicas, one = middle, between
+        else:
+            broken = middle, between
     fleet = found.fleet
     paid = bill(fleet.deployed.gpu, fleet.deployed.deployment, replicas)
     more = found._replace(replicas=replicas, point=fleet.at(fleet.share(replicas)), usd_per_hour=paid.usd_per_hour)
-    return more, _figures(replica, one, replicas)
+    fewer = None
+    if broken is not None:
+        fewer = fewer_replicas(fleet, broken[0], _misses(replica.targets, broken[1]), replica.percent)
+    return Held(more, _figures(replica, one, replicas), fewer)
+
+
+def _misses(targets: Targets, one: Latencies) -> tuple[PlanMiss, ...]:
+    found = targets.found(one).items()
+    return tuple(
+        PlanMiss(target=name, by=have / limit - 1, have_s=have) for name, (have, limit) in found if have > limit
+    )
 
 
 def _figures(replica: Replica, one: Latencies, replicas: int) -> SimulatedPlan:
@@ -98,9 +117,6 @@ def _figures(replica: Replica, one: Latencies, replicas: int) -> SimulatedPlan:
         goodput_requests_per_s=replicas * float(good.sum()) / one.span_s,
         meets=targets.kept(one),
     )
-
-
-Held = tuple[Found, SimulatedPlan]
 
 
 def all_held(found: list[Found], asked: Asked, progress: Callable[[str, float], None]) -> list[Held]:

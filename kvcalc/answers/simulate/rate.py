@@ -28,9 +28,13 @@ class Targets(NamedTuple):
 
     def kept(self, one: Latencies) -> bool:
         """Whether a run keeps every target."""
-        limits = ((one.ttft, self.ttft_s), (one.tpot, self.tpot_s), (one.e2e, self.e2e_s))
-        found = ((percentile(values, self.percent), limit) for values, limit in limits if limit is not None)
-        return all(have is None or have <= limit for have, limit in found)
+        return all(have <= limit for have, limit in self.found(one).values())
+
+    def found(self, one: Latencies) -> dict[str, tuple[float, float]]:
+        """By target, the seconds that the percentile of a run has, and those it may have."""
+        limits = {"ttft": (one.ttft, self.ttft_s), "tpot": (one.tpot, self.tpot_s), "e2e": (one.e2e, self.e2e_s)}
+        have = {name: (percentile(values, self.percent), limit) for name, (values, limit) in limits.items()}
+        return {name: (own, limit) for name, (own, limit) in have.items() if own is not None and limit is not None}
 
 
 class Tried(NamedTuple):

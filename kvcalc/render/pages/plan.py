@@ -100,8 +100,10 @@ def _words(result: PlanResult) -> Iterator[Block]:
     if _stored(result.candidates)[0] == "stored":
         lines.append("stored: weights/cache.")
     if any(one.pareto for one in result.candidates):
-        room = "room: more load until what binds breaks."
-        lines.append(f"* no other is both cheaper and faster for each user. {room}")
+        means = "" if result.percentile is None else ", of the means"
+        lines.append(
+            f"* no other is both cheaper and faster for each user. room: more load until what binds breaks{means}."
+        )
     if lines:
         yield Text(lines=tuple(lines))
 
@@ -143,7 +145,8 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:
             format_things(one.drafts, "token"),
             f"a pass, of {one.deployment.get('draft', 'its own layers')}",
         )
-    more = f"a replica; {one.headroom:.0%} more until {BINDS[one.binds]} breaks"
+    which = BINDS[one.binds] if one.simulated is None else f"the mean {BINDS[one.binds]}"
+    more = f"a replica; {one.headroom:.0%} more until {which} breaks"
     yield "load", format_things(one.concurrency, "client"), more
     yield "first token", format_seconds(one.ttft_s.value), spread_of(one.ttft_s)
     if one.tpot_s is not None:
@@ -155,7 +158,8 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:
     yield from _money(one)
     if one.next_cheaper is not None:
         fewer = one.next_cheaper
-        said = ", ".join(f"{BINDS[miss.target]} by {miss.by:.0%}" for miss in fewer.misses)
+        of = "" if fewer.percentile is None else f"p{fewer.percentile:g} "
+        said = ", ".join(f"{of}{BINDS[miss.target]} by {miss.by:.0%}" for miss in fewer.misses)
         yield f"with {format_things(fewer.replicas, 'replica')}", f"misses {said}" if said else "not enough room", ""
 
 

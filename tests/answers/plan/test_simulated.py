@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Cli, cli  # noqa: F401
 
 LINE = "plan llama-3.1-8b --gpu l40s -tp 1 -q fp8 --kv-cache-dtype auto --isl 1000 --osl 200 --users 80"
@@ -16,6 +18,13 @@ def test_a_percentile_takes_more_replicas_than_a_mean(cli: Cli) -> None:  # noqa
     assert one["replicas"] >= mean["replicas"]
     assert one["simulated"]["tpot_s"] <= 0.030
     assert one["simulated"]["met_share"] >= 0.9
+    fewer = one["next_cheaper"]
+    assert fewer["replicas"] == one["replicas"] - 1
+    assert fewer["percentile"] == 95
+    (miss,) = fewer["misses"]
+    assert miss["target"] == "tpot"
+    assert miss["have_s"] > 0.030
+    assert miss["by"] == pytest.approx(miss["have_s"] / 0.030 - 1)
 
 
 def test_the_same_seed_gives_the_same_answer(cli: Cli) -> None:  # noqa: F811
