@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 
-from kvcalc.answers.command import command_for, printed
+from kvcalc.answers.command import command_for, printed, typed
+from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.plan.apart import Apart
 from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.pools import pools
 from kvcalc.answers.plan.search import Found
 from kvcalc.answers.plan.settings import CONTAINERS
+from kvcalc.catalog.serve.hardware import hardware
 from kvcalc.catalog.serve.table import pools_of
-from kvcalc.catalog.serve.wrappers import compose, compose_pools, kubernetes, kubernetes_pools
+from kvcalc.catalog.serve.wrappers import Pool, compose, compose_pools, kubernetes, kubernetes_pools
 from kvcalc.errors import KvcalcError
 from kvcalc.units import format_things
 
@@ -20,7 +22,8 @@ def emission(found: Found, asked: Asked) -> str | None:
     """The text; None where none is asked for. Under it, in a comment that `--serve` reads, what it cannot say itself.
 
     Raises:
-        KvcalcError: the deployment's engine is no engine, or another than the one that is asked for.
+        KvcalcError: the deployment's engine is no engine, or another than the one that is asked for; no container of it
+            runs on these GPUs, or they are of several machines.
     """
     form, question = asked.settings.emit, found.fleet.deployed.question
     if form is None:
@@ -32,12 +35,13 @@ def emission(found: Found, asked: Asked) -> str | None:
         raise KvcalcError(f"--emit: {engine} is no engine that runs", hint="leave --engine ideal out")
     line = printed(command, question.deployment, asked.model) or ""
     note = line.partition("\n")[2]
-    gpus = found.fleet.deployed.deployment.gpus
-    if form == "compose":
-        return compose(command, gpus) + (f"{note}\n" if note else "")
-    if form == "k8s":
-        return kubernetes(command, gpus, found.replicas) + (f"{note}\n" if note else "")
-    return f"{line}\n"
+    if form not in CONTAINERS:
+        return f"{line}\n"
+    deployed, gpus = found.fleet.deployed, found.fleet.deployed.deployment.gpus
+    on = hardware(typed(question), deployed.gpu)
+    _require_one_machine(form, deployed, gpus)
+    text = compose(command, gpus, on) if form == "compose" else ""
+    return (text or kubernetes(Pool("server", command, found.replicas), gpus, on)) + (f"{note}\n" if note else "")
 
 
 def emission_apart(found: Sequence[Apart], asked: Asked) -> str:
@@ -59,13 +63,33 @@ def emission_apart(found: Sequence[Apart], asked: Asked) -> str:
     note = line.partition("\n")[2]
     router = ROUTER.format(what=pools_of(engine)["router"])
     end = f"{router}\n" + (f"{note}\n" if note else "")
-    if form == "compose":
+    if form in CONTAINERS:
+        on = hardware(typed(deployed.question), deployed.gpu)
+        _require_one_machine(form, deployed, len(both) * gpus if form == "compose" else gpus)
+        if form == "k8s":
+            return kubernetes_pools(both, gpus, on) + end
         here = "".join(f"# {pool.name}: {format_things(pool.replicas, 'server')} for the load\n" for pool in both)
-        return here + compose_pools(both, gpus) + end
-    if form == "k8s":
-        return kubernetes_pools(both, gpus) + end
+        return here + compose_pools(both, gpus, on) + end
     said = (f"# {pool.name}: {format_things(pool.replicas, 'server')}\n{pool.command.line}\n" for pool in both)
     return "".join(said) + end
+
+
+def _require_one_machine(form: str, deployed: Deployed, gpus: int) -> None:
+    """A compose file is of one machine, and so is a pod."""
+    node = deployed.gpus_per_node
+    if gpus <= node:
+        return
+    what = "a compose file is of one machine" if form == "compose" else "a pod runs on one machine"
+    layout = deployed.deployment.gpus
+    fits = form == "compose" and layout <= node
+    hint = (
+        "--emit k8s starts them on machines of their own"
+        if fits
+        else f"--emit {deployed.deployment.engine} prints the command"
+    )
+    raise KvcalcError(
+        f"--emit {form}: {what}, and {deployed.gpu.name} has {node} GPUs in one: {gpus} are asked", hint=hint
+    )
 
 
 def _require_engine(form: str, engine: str) -> None:

@@ -75,3 +75,24 @@ def test_drafts_and_their_acceptance_are_read_back(cli: Cli, form: str) -> None:
     load = f"--isl 2k --osl 300 --concurrency {first['concurrency']}"
     back = cli(f"size --gpu l40s {load} --json --serve", one["emitted"]).result["serving"]
     assert back["tpot_s"] == first["tpot_s"]
+
+
+def test_a_compose_file_is_of_one_machine(cli: Cli) -> None:  # noqa: F811
+    """Two servers of two GPUs each, on machines of two: only Kubernetes has several."""
+    small = f"{APART} --gpus-per-node 2 --emit-pools"
+    ran = cli(f"{small} --emit compose")
+    assert_refused(ran)
+    assert "h200-sxm has 2 GPUs in one: 4 are asked" in ran.err
+    assert "kind: Deployment" in cli(f"{small} --emit k8s").out
+    two = cli("plan deepseek-v3 --gpu h100-sxm -tp 8 -pp 2 --isl 1k --osl 100 --users 8 --emit k8s")
+    assert_refused(two)
+    assert "a pod runs on one machine" in two.err
+
+
+def test_amd_gpus_are_no_nvidia_devices(cli: Cli) -> None:  # noqa: F811
+    line = LINE.replace("l40s", "mi300x")
+    service = yaml.safe_load(cli(f"{line} --emit compose").out)["services"]["server"]
+    assert service["devices"] == ["/dev/kfd", "/dev/dri"]
+    assert "deploy" not in service
+    assert "amd.com/gpu: 1" in cli(f"{line} --emit k8s --engine sglang").out
+    assert_refused(cli(f"{line} --emit k8s --engine trtllm"))

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.serve.emit import Command, command_of
+from kvcalc.catalog.serve.hardware import hardware
 from kvcalc.catalog.serve.served import read_command
 from kvcalc.catalog.serve.table import index
-from kvcalc.catalog.serve.wrappers import compose, container_words, image_of, kubernetes
+from kvcalc.catalog.serve.wrappers import Pool, compose, container_words, kubernetes
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 
@@ -75,17 +77,18 @@ def test_a_printed_command_reads_back_as_the_deployment(deployment: Deployment) 
     assert back(command.line, command, deployment) == deployment
 
 
-def docker(command: Command) -> str:
+def docker(command: Command, image: str) -> str:
     """One line for a shell, as people paste it."""
     before = ["docker", "run", "--gpus", "all", "--ipc=host", "-p", "8000:8000", "-v", "hub:/root/.cache/huggingface"]
-    return shlex.join([*before, image_of(command), *container_words(command)])
+    return shlex.join([*before, image, *container_words(command)])
 
 
 @given(deployments())
 def test_so_does_one_in_a_container(deployment: Deployment) -> None:
     command = command_of("some/model", deployment)
     assert command is not None
-    for text in (docker(command), compose(command, gpus=4), kubernetes(command, gpus=4)):
+    on = hardware(deployment, load_gpu("h100-sxm"))
+    for text in (docker(command, on.image), compose(command, 4, on), kubernetes(Pool("server", command, 2), 4, on)):
         assert back(text, command, deployment) == deployment
         version = read_command(text).version
         assert version == deployment.engine_version
