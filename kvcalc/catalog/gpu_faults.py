@@ -10,7 +10,7 @@ from kvcalc.units import GB, GIB
 
 _NAME = re.compile(r"[\w.+-]{1,100}\Z")
 LEAST_RATE = 1e9  # bytes/s and FLOP/s: what is below was written in GB/s or TFLOP/s
-LEAST_MEMORY = 10**8
+LEAST_MEMORY = 10**8  # bytes: what is below was written in GB or MiB
 NAMEPLATE = 1.01 * GIB / GB  # makers call 80 GiB "80 GB"
 
 

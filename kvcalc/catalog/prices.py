@@ -18,7 +18,7 @@ from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.price import Bill, Instance, MachinePrice, Price
 
-STALE_DAYS = 90
+STALE_DAYS = 90  # a judgement: prices move by tens of percent in months
 
 
 def bill(gpu: GpuSpec, deployment: Deployment, replicas: int = 1) -> Bill:

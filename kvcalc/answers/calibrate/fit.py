@@ -20,10 +20,11 @@ from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import Requests, alone_time, steady_state
 
 TERMS = ("decode", "prompt", "overhead")
+# Judgements: factors are pulled to 1 as far as measurements leave them open.
 MEASURED = 0.05  # how far one measurement is trusted, relative
 USUAL = 0.5  # how far factors stray from 1, in logarithms
-ROUNDS = 12
-NUDGE = 0.01
+ROUNDS = 12  # of least squares; the last move nothing
+NUDGE = 0.01  # of a factor, to see what it moves
 MANY = 1e6  # waves: no first one to speak of
 FELT = 0.02  # a term counts as measured where its factor moves some prediction by this share of its own move
 

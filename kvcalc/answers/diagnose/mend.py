@@ -19,11 +19,12 @@ from kvcalc.specs.checked import flag_of
 from kvcalc.specs.model import MoeMlp
 from kvcalc.units import format_bytes, format_count
 
+# Judgements: what advice is worth giving.
 LEAST_LENGTH = 2048  # tokens of a sequence; a server of shorter ones is no help
 LEAST_CHUNK = 512  # prompt tokens of a step; below, prompts take many steps
-MOST_RANKS = 16
+MOST_RANKS = 16  # tried: two nodes
 UNSEEN = 0.05  # of the card: what is left besides where the log does not say how much was missing
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # of a share
 
 
 def after_out_of_memory(started: Started) -> tuple[Advice, ...]:

@@ -5,8 +5,9 @@ from kvcalc.engines.logs.facts import LogFacts, Refusal
 from kvcalc.results.diagnose import Explained
 from kvcalc.units import GIB, format_bytes, format_count
 
-CLOSE = 0.01
-WORTH_SAYING = GIB // 2
+# Judgements.
+CLOSE = 0.01  # of a size: two figures of a log that differ by less are the same
+WORTH_SAYING = GIB // 2  # what others must hold of the card before it is said
 
 
 def explained(started: Started) -> tuple[Explained, ...]:

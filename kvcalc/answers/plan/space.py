@@ -21,6 +21,7 @@ from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec, MoeMlp, Recurrent
 
+# Judgements: what people deploy, coarse enough to be searched.
 TENSOR_SIZES = (1, 2, 4, 8, 16)
 STAGES = (1, 2, 4)  # of whole nodes
 SMALL = 0.5  # of a node's memory: weights below it leave room for a cache, and nodes are better filled with replicas

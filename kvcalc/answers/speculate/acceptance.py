@@ -10,8 +10,8 @@ from kvcalc.formulas import speculative as formulas
 from kvcalc.specs.base import Frozen
 
 LARGEST_GAMMA = 64
-GOLDEN = 0.6180339887498949
-LOWEST_DECAY = 0.5
+GOLDEN = 0.6180339887498949  # (√5 - 1) / 2
+LOWEST_DECAY = 0.5  # a judgement: where the search for a fit ends
 ROUNDS = 32  # of golden-section search: an interval of 1 shrinks below 1e-6
 
 

@@ -10,7 +10,7 @@ from kvcalc.specs.model import LayerGroup, ModelSpec, MoeMlp, Tensor
 
 DIVIDED = {"columns": 0, "rows": 1, "kv": 0}  # the side of (outputs, inputs) that tensor parallelism divides
 CHECKED = ("attention", "mlp", "experts", "shared_experts")
-SMALLEST_BLOCK = 32
+SMALLEST_BLOCK = 32  # elements (refine_fp8_moe_block_shape)
 
 
 class Divides(NamedTuple):

@@ -6,7 +6,7 @@ work in tiles, whose arithmetic does not hide behind the reading.
 
 Unit: s
 Source: ggml-org/llama.cpp, ggml/src/ggml-cuda, for which kernel runs; the rates were fitted to published llama-bench
-results: `gpu_specs/kernels/`, by backend and build
+results: `gpu_specs/llamacpp/`, by backend and build
 """
 
 from math import log
