@@ -22,7 +22,7 @@ from kvcalc.specs.formats import (
 )
 from kvcalc.specs.model import ModelSpec
 
-# AWQ packs a 4-bit zero point beside each 16-bit scale of 128 inputs; GPTQ keeps the group of every input (g_idx, int32).
+# AWQ packs a 4-bit zero point beside each 16-bit scale of 128 inputs; GPTQ the group of every input too (g_idx, int32).
 AWQ = integer(4, 128, zero_bits=4)
 GPTQ = integer(4, 128, zero_bits=4, bits_per_input=32)
 NF4 = WeightFormat(
