@@ -21,7 +21,7 @@ import numpy as np
 from speculation_points import Plan, plan_of, sibling_acceptance
 
 from kvcalc.answers.speculate.acceptance import fit
-from kvcalc.answers.speculate.rounds import constants
+from kvcalc.answers.speculate.rounds import speculation_constants
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.speculative import speculative_speedup, tokens_per_pass
 
@@ -79,7 +79,7 @@ def speedups(cases: Sequence[Case]) -> list[Answer]:
             if case["metric"] != "speedup":
                 raise KvcalcError(f"a {case['metric']} is no speed-up", hint="")
             plans.append((one, plan_of(case)))
-    around = constants()["range"]["speedup"]
+    around = speculation_constants()["range"]["speedup"]
     for one, plan in plans:
         with listed(one):
             have = plan.speedup(None if plan.stated else sibling_acceptance(plan, _siblings(plan, plans)))
@@ -119,7 +119,7 @@ def lengths(cases: Sequence[Case]) -> list[Answer]:
             one.want = float(case["value"])
             spec = case["spec"]
             series[case["model"], spec.get("mode"), spec.get("drafter")].append((one, int(spec["gamma"])))
-    around = constants()["range"]["accepted_length"]
+    around = speculation_constants()["range"]["accepted_length"]
     for some in series.values():
         for one, gamma in some:
             others = {other: length.want or 0.0 for length, other in some if length is not one}

@@ -12,7 +12,7 @@ from typing import Any
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.engines import budget_of_start, memory_before_cache
 from kvcalc.engines.memory.budget import MemoryBudget
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import memory_constants
 from kvcalc.engines.memory.shape import Encoder, ProfileShape, profile_shape
 from kvcalc.engines.memory.start import Observed, Start
 from kvcalc.errors import KvcalcError
@@ -121,7 +121,7 @@ def gpu_of(case: Case) -> GpuSpec:
     text = re.sub(r"\(.*?\)|\bx\d+$", "", case["gpu"]).strip()
     total = case.get("gpu_total_gib")
     if total is None and case["engine"] == "sglang" and "avail_before_load_gib" in case:
-        total = case["avail_before_load_gib"] + constants("sglang")["initial_use"]["one"]["value"]
+        total = case["avail_before_load_gib"] + memory_constants("sglang")["initial_use"]["one"]["value"]
     try:
         gpu = load_gpu(text)
     except KvcalcError:

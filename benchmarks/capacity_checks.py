@@ -13,7 +13,7 @@ from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.llamacpp.dtypes import key_value_types
 from kvcalc.engines.llamacpp.rows import row_bytes
 from kvcalc.engines.llamacpp.rows import state_bytes as float32_state
-from kvcalc.engines.sglang.capacity import cells, state_bytes
+from kvcalc.engines.sglang.capacity import cells, local_state_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec, Recurrent
@@ -152,7 +152,7 @@ def _slots(case: Case, model: ModelSpec, deployment: Deployment) -> list[Check]:
     states = case.get("mamba")
     if states:
         mixers = [(group.count, mixer) for group in model.groups for mixer in group.mixers]
-        each = sum(n * state_bytes(m, model, deployment) for n, m in mixers if isinstance(m, Recurrent))
+        each = sum(n * local_state_bytes(m, model, deployment) for n, m in mixers if isinstance(m, Recurrent))
         want = states["ssm_state_gb"] + states["conv_state_gb"]
         have = (states["max_mamba_cache_size"] + 1) * each / GIB
         found.append(check("state_gib", round(have, 4), want, 2 * PRINTED / want))

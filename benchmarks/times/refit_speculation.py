@@ -34,4 +34,4 @@ def refit(cases: Path, reports: Path, save: bool) -> None:
         lines = f"low = {ends['low']}\nhigh = {ends['high']}\npoints = {made.points}\ncells = {made.cells}\n"
         rest = r"\[range\.speedup\]\n(?:[a-z]+ = .*\n)+"
         SPECULATION.write_text(re.sub(rest, f"[range.speedup]\n{lines}", text), encoding="utf-8")
-        rounds.constants.cache_clear()
+        rounds.speculation_constants.cache_clear()

@@ -143,7 +143,7 @@ def _other_weights(deployed: Deployed) -> list[Change]:
     found: list[Change] = []
     if deployed.model.quantization is None and deployment.quantization is None:
         found.append(Change("--quantization fp8", {"quantization": "fp8"}))
-        if deployed.weight_bytes > deployed.budget.requested / 2:  # elsewhere 8 bits are enough
+        if deployed.weight_bytes_per_gpu > deployed.budget.requested / 2:  # elsewhere 8 bits are enough
             found.append(Change(FOUR_BITS, {"quantization": "awq"}))
     wider = deployment.tensor_parallel_size
     while (wider := 2 * wider) * deployment.pipeline_parallel_size <= deployed.gpus_per_node:

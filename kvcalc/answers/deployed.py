@@ -55,12 +55,12 @@ class Deployed:
         return length_of(self.model, self.deployment)
 
     @cached_property
-    def weight_bytes(self) -> int:
+    def weight_bytes_per_gpu(self) -> int:
         return loaded_weight_bytes(self.model, self.deployment, self.gpu)
 
     @cached_property
     def budget(self) -> MemoryBudget:
-        return memory_before_cache(self.model, self.gpu, self.deployment, self.weight_bytes)
+        return memory_before_cache(self.model, self.gpu, self.deployment, self.weight_bytes_per_gpu)
 
     @cached_property
     def pool_bytes(self) -> int | None:
@@ -160,7 +160,7 @@ class Deployed:
             budget=self.max_num_batched_tokens,
             ideal=not self.engine.TIMED,
             eager=deployment.enforce_eager,
-            offload_bytes=min(deployment.cpu_offload_bytes, self.weight_bytes),
+            offload_bytes=min(deployment.cpu_offload_bytes, self.weight_bytes_per_gpu),
             recv_interval=deployment.scheduler_recv_interval or 1,
             host=part,
         )

@@ -140,7 +140,7 @@ class Answer(TypedDict, total=False):
     explain: bool
 
 
-class Serving(
+class DeploymentFlags(
     Layout[One], Engine[One], LlamaCpp[One], Numbers[One], Memory[One], Cost[One], Answer, Generic[One], total=False
 ):  # fmt: skip
     """A deployment."""

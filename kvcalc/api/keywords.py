@@ -7,12 +7,12 @@ one means; the tests hold that both know the same names.
 
 from typing import Generic
 
-from kvcalc.api.groups import Answer, Clients, Engine, Layout, Numbers, One, Point, Serving, Several, Value
+from kvcalc.api.groups import Answer, Clients, DeploymentFlags, Engine, Layout, Numbers, One, Point, Several, Value
 
 __all__ = ["Several", "Value"]
 
 
-class Size(Serving[One], Point[One], Clients[One], Generic[One], total=False):
+class Size(DeploymentFlags[One], Point[One], Clients[One], Generic[One], total=False):
     """Of `size`, and of `compare`, which takes several values of each."""
 
 
@@ -42,7 +42,7 @@ class Kv(Layout[Value], Engine[Value], Answer, total=False):
     mamba_ssm_cache_dtype: Value
 
 
-class Curve(Serving[Value], Point[Several], total=False):
+class Curve(DeploymentFlags[Value], Point[Several], total=False):
     """Of `curve`."""
 
     concurrency: Several
@@ -76,7 +76,7 @@ class Speculate(Size[Value], total=False):
     draft_probs: str
 
 
-class Simulate(Serving[Value], total=False):
+class Simulate(DeploymentFlags[Value], total=False):
     """Of `simulate`."""
 
     input_len: Value
@@ -126,7 +126,7 @@ class Simulate(Serving[Value], total=False):
     ray: str
 
 
-class Plan(Serving[Several], total=False):
+class Plan(DeploymentFlags[Several], total=False):
     """Of `plan`: what may vary is a sequence."""
 
     input_len: Value
@@ -164,7 +164,7 @@ class Model(Numbers[Value], total=False):
     explain: bool
 
 
-class Diagnose(Serving[Value], total=False):
+class Diagnose(DeploymentFlags[Value], total=False):
     """Of `diagnose`."""
 
     model: str

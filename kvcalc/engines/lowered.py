@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kvcalc.engines import capacity, loaded_weight_bytes, memory_before_cache, rules
 from kvcalc.engines.capacity import length_of
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import memory_constants
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
@@ -40,7 +40,7 @@ def lowered_length(model: ModelSpec, gpu: GpuSpec, deployment: Deployment) -> Lo
     asked = deployment.max_model_len is not None or deployment.kv_memory_bytes is not None
     if asked or longest is None or not rules(deployment.engine).LOWERS_LENGTH:
         return None
-    rule = constants(deployment.engine)["length"]
+    rule = memory_constants(deployment.engine)["length"]
     build = _BUILD.match(deployment.engine_version or "")
     if build and int(build[1]) < rule["since"]:
         why = f"what builds before b{rule['since']} take where nothing is said"

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kvcalc.answers.device.prediction import Term, cache_bytes, predict, weight_bytes
+from kvcalc.answers.device.prediction import Term, cache_bytes, predict
 from kvcalc.counting import work
+from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.executor.beside import Beside
 from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.loop import Decoder, Manner, Step, captured
@@ -185,7 +186,7 @@ def compare(measured: Measured, at: Predictor, batch: int, context: int) -> list
 def memory_of(decoder: Decoder, at: Predictor, contexts: Iterable[int]) -> Memory:
     """Bytes of weights and cache, predicted from the spec and as allocated."""
     weights, cache = decoder.model.weights.bytes, decoder.model.cache.bytes
-    wanted_weights = weight_bytes(at.cut)
+    wanted_weights = counted_weight_bytes(at.cut)
     wanted_cache = cache_bytes(at.cut, contexts, at.page_size, at.cut.dtype)
     return Memory(
         predicted_bytes=wanted_weights + wanted_cache,

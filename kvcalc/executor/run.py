@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from kvcalc.answers.device.calibration import spec_of
 from kvcalc.answers.device.constants import attention_at, linear_at
-from kvcalc.answers.device.prediction import cache_bytes, trimmed, weight_bytes
+from kvcalc.answers.device.prediction import cache_bytes, trimmed
 from kvcalc.catalog.gpus import load_gpu
+from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.beside import Beside, beside_bytes
 from kvcalc.executor.cache import Cache, windows_of
@@ -146,7 +147,7 @@ def _check(model: ModelSpec, shape: Shape, asked: Asked) -> bool:
     """
     if any(token >= shape.vocab for prompt in asked.prompts for token in prompt):
         raise KvcalcError(f"--prompt: a token id beyond {shape.vocab - 1}", hint="ids count from 0")
-    weights, free = weight_bytes(model), asked.device.free_bytes()
+    weights, free = counted_weight_bytes(model), asked.device.free_bytes()
     least, most = (
         cache_bytes(model, [of(asked.contexts)] * of(asked.batches), asked.page_size, model.dtype) for of in (min, max)
     )

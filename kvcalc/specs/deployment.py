@@ -18,7 +18,7 @@ def count(what: str) -> FromText:
     return FromText(parse_count, what)
 
 
-def size(what: str) -> FromText:
+def byte_size(what: str) -> FromText:
     """Reads a field as a size with its unit, where it comes as text."""
     return FromText(parse_bytes, what)
 
@@ -133,8 +133,8 @@ class Deployment(Layout):
     acceptance: Annotated[tuple[Chance, ...], FromText(parse_number, "--acceptance")] = ()  # of drafts, by position
     max_loras: Annotated[int, Within(ge=0, le=1024), count("--max-loras")] = 0
     max_lora_rank: Annotated[int, Within(ge=1, le=4096), count("--max-lora-rank")] = 16
-    kv_memory_bytes: Annotated[Bytes | None, Within(gt=0), size("--kv-memory")] = None  # per GPU; the pool itself
-    overhead_bytes: Annotated[Bytes | None, size("--overhead")] = None  # per GPU; replaces the predicted one
+    kv_memory_bytes: Annotated[Bytes | None, Within(gt=0), byte_size("--kv-memory")] = None  # per GPU; the pool itself
+    overhead_bytes: Annotated[Bytes | None, byte_size("--overhead")] = None  # per GPU; replaces the predicted one
     cpu_offload_bytes: Annotated[Bytes, gib("--cpu-offload-gb")] = 0
     swap_space_bytes: Annotated[Bytes, gib("--swap-space")] = 0
     # llama.cpp
@@ -145,7 +145,10 @@ class Deployment(Layout):
     n_cpu_moe: Annotated[int, Within(ge=0, le=10**6), count("--n-cpu-moe")] = 0
     host_memory_bandwidth: str | None = None  # a number with its unit, or a common host's name
     gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None
-    network_bandwidth_bytes_per_s: Annotated[Bytes | None, Within(gt=0), size("--network-bandwidth")] = None  # of a GPU
+    # Of one GPU, one direction.
+    network_bandwidth_bytes_per_s: Annotated[Bytes | None, Within(gt=0), byte_size("--network-bandwidth")] = (
+        None  # of a GPU
+    )
     price_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e6), FromText(usd, "--price")] = None  # of one GPU
     price_file: str | None = None
     pricing: Pricing = "on-demand"  # how a cloud's machine is paid

@@ -59,11 +59,6 @@ def since(version: Version, first: str) -> bool:
     return version >= parse_version(first)
 
 
-def version_or(text: str | None, newest: str) -> Version:
-    """The version that was asked for; where none was, the newest whose rules were read."""
-    return parse_version(newest if text is None else text)
-
-
 def row_for(rows: Sequence[Mapping[str, Any]], version: Version, **match: object) -> Mapping[str, Any]:
     """The last row whose `from` is not above the version, among those that match."""
     fitting = [

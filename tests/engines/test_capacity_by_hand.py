@@ -22,7 +22,7 @@ from kvcalc.engines.memory.lora import adapter_bytes
 from kvcalc.engines.sglang.capacity import max_running_requests
 from kvcalc.engines.sglang.settled import with_attention_replicas, without_attention_replicas
 from kvcalc.engines.vllm.compressed import compressed_pages
-from kvcalc.engines.vllm.hybrid import aligned_block, state_bytes
+from kvcalc.engines.vllm.hybrid import aligned_block, local_state_bytes
 from kvcalc.engines.vllm.pages import head_bytes, latent_bytes
 from kvcalc.engines.vllm.planning import in_flight_tokens, planning_of, state_pages
 from kvcalc.specs.base import replace
@@ -183,7 +183,7 @@ def test_groups_that_do_not_divide_are_repeated() -> None:
     for tp, channels in ((1, 4096 + 512), (2, 4096 + 512), (8, 4096 + 2048)):
         flags = Deployment(tensor_parallel_size=tp, num_speculative_tokens=2)
         expected = channels // tp * (3 + 2) * 2 + 64 * 64 * 128 // tp * 4
-        assert state_bytes(mixer, spec, flags, "bf16") == expected
+        assert local_state_bytes(mixer, spec, flags, "bf16") == expected
 
 
 def test_what_windows_and_states_keep_beside_by_version() -> None:

@@ -13,7 +13,6 @@ from kvcalc.answers.device.constants import attention_at, glue_at, glue_seconds,
 from kvcalc.counting.arrays import single
 from kvcalc.counting.cache import cache_profile, element_bytes
 from kvcalc.counting.operators.passes import step_operators
-from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.counting.work import Operator, Step
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.paging import blocks_for_tokens
@@ -55,11 +54,6 @@ def trimmed(model: ModelSpec, layers: int | None) -> ModelSpec:
     groups = (replace(group, layers=tuple(index for index in group.layers if index < layers)) for group in model.groups)
     kept = tuple(group for group in groups if group.layers)
     return replace(model, groups=kept, mtp=(), weight_file_bytes=None, file_parameters=None)
-
-
-def weight_bytes(model: ModelSpec) -> int:
-    """Bytes of the weights that the executor holds."""
-    return counted_weight_bytes(model)
 
 
 def cache_bytes(model: ModelSpec, contexts: Iterable[int], page_size: int, dtype: str) -> int:

@@ -106,7 +106,7 @@ def _less_on_the_card(question: Question) -> Iterator[Advice]:
 
 
 def _left_to_cpu(change: str, other: Deployed) -> Advice:
-    effect = f"{format_bytes(other.weight_bytes)} of weights on the GPU, the rest with the CPU: slower"
+    effect = f"{format_bytes(other.weight_bytes_per_gpu)} of weights on the GPU, the rest with the CPU: slower"
     return Advice(change=change, effect=effect, goal="fit")
 
 
@@ -120,7 +120,7 @@ def _more_ranks(started: Started, question: Question) -> Iterator[Advice]:
     while (ranks := 2 * ranks) <= MOST_RANKS:
         other = _starts(question, {field: ranks})
         if other is not None:
-            effect = f"{format_bytes(other.weight_bytes)} of weights on each GPU instead of "
+            effect = f"{format_bytes(other.weight_bytes_per_gpu)} of weights on each GPU instead of "
             effect += f"{format_bytes(budget.weights)}"
             yield Advice(change=f"{flag_of(field)} {ranks}", effect=effect, goal="fit")
             return

@@ -116,7 +116,7 @@ def _found(space: Space, choice: Choice, asked: tuple[Demand, Targets], dense: f
     deployed = Deployed(choice.question)
     why = _unfit(deployed, asked[1])
     if why is not None:
-        shorter = space.shorter(choice) if deployed.weight_bytes < deployed.budget.requested else None
+        shorter = space.shorter(choice) if deployed.weight_bytes_per_gpu < deployed.budget.requested else None
         if shorter is None:
             return why
         choice, deployed = shorter, Deployed(shorter.question)
@@ -135,7 +135,7 @@ def fewest(choice: Choice, fleet: Fleet, guess: int | None = None) -> Found:
 
 def _unfit(deployed: Deployed, targets: Targets) -> str | None:
     end: End = "low" if targets.judge == "high" else "value"
-    if deployed.weight_bytes > deployed.gpu.memory_bytes:
+    if deployed.weight_bytes_per_gpu > deployed.gpu.memory_bytes:
         return "the weights exceed the memory"
     return unfit_reason(deployed, operating_point(deployed), end=end)
 

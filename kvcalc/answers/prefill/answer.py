@@ -33,7 +33,7 @@ from kvcalc.results.data import data_of
 from kvcalc.results.prefill import Disaggregation, PrefillReport, PrefillResult, Spike, Term, Transfer
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.constraints import Within
-from kvcalc.specs.deployment import Bytes, Tokens, number, size, tokens
+from kvcalc.specs.deployment import Bytes, Tokens, byte_size, number, tokens
 from kvcalc.timing.estimate import prompt_time
 from kvcalc.timing.passes import Pass
 from kvcalc.timing.serving import Requests
@@ -48,7 +48,7 @@ class PrefillSettings(Frozen):
 
     chunk: Annotated[Tokens | None, tokens("--chunk")] = None
     compute_efficiency: Annotated[float, Within(gt=0, le=1), number("--compute-efficiency")] = 1.0
-    host_bandwidth: Annotated[Bytes | None, size("--host-bandwidth")] = None  # bytes/s, one way
+    host_bandwidth: Annotated[Bytes | None, byte_size("--host-bandwidth")] = None  # bytes/s, one way
 
 
 class Prompt(NamedTuple):

@@ -27,7 +27,7 @@ USUAL_BLOCKS = (1, 8, 16, 32, 64, 128, 256)
 
 
 @cache
-def constants() -> dict[str, Any]:
+def copy_constants() -> dict[str, Any]:
     """Everything copies.toml says."""
     return tomllib.loads(Path(__file__).with_name("copies.toml").read_text(encoding="utf-8"))
 
@@ -40,7 +40,7 @@ def link_share(deployed: Deployed) -> float:
 def assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     if deployed.replica.ideal:
         return ()
-    copies = constants()
+    copies = copy_constants()
     return (
         Assumption(name="link share", value=LINK_SHARE, why=LINK_SHARE_SOURCE),
         Assumption(name="seconds per copied block", value=copies["host"]["copy_s"], why=copies["host"]["source"]),
@@ -149,7 +149,7 @@ def preemption(
     if link is not None:
         reached = link.bandwidth_bytes_per_s * (1.0 if bandwidth else link_share(deployed))
         pieces = _copies(deployed, tokens, block) if not ideal else 0
-        latency = float(constants()["host"]["copy_s"]) if pieces else 0
+        latency = float(copy_constants()["host"]["copy_s"]) if pieces else 0
         figure = explain(transfer_time, name="swap, one way", message_bytes=moved, bandwidth_bytes_per_s=reached,
                          latency_s=latency, messages=pieces)  # fmt: skip
         figures.append(figure)
@@ -171,7 +171,7 @@ def preemption(
 
 def _row(deployed: Deployed, tokens: int, block: int, moved: float, bandwidth: float) -> SwapRow:
     copies = _copies(deployed, tokens, block)
-    latency = float(constants()["host"]["copy_s"])
+    latency = float(copy_constants()["host"]["copy_s"])
     return SwapRow(block_size=block, copies=copies, swap_s=2 * transfer_time(moved, bandwidth, latency, copies))
 
 

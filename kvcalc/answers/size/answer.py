@@ -89,7 +89,7 @@ def _result(speed: Performance, found: Verdict) -> SizeResult:
         mean_context=point.mean_context,
         batch=point.batch,
         max_model_len=deployed.max_model_len,
-        weight_bytes_per_gpu=deployed.weight_bytes,
+        weight_bytes_per_gpu=deployed.weight_bytes_per_gpu,
         overhead_bytes_per_gpu=deployed.budget.overhead.value,
         kv_pool_bytes_per_gpu=deployed.pool_bytes,
         kv_pool_low_bytes_per_gpu=_end(deployed.budget.pool, "low"),

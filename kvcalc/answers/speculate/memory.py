@@ -35,7 +35,7 @@ def draft_memory(target: Deployed, both: Deployed, context: int) -> DraftMemory:
         context: tokens of a sequence.
     """
     return DraftMemory(
-        weight_bytes=both.weight_bytes - target.weight_bytes,
+        weight_bytes=both.weight_bytes_per_gpu - target.weight_bytes_per_gpu,
         cache_bytes_per_token=both.bytes_per_token(context) - target.bytes_per_token(context),
         max_batch=both.max_batch(context),
         max_batch_without=target.max_batch(context),

@@ -47,14 +47,14 @@ class Overheads(Frozen):
 
 
 @cache
-def constants() -> dict[str, Any]:
+def speculation_constants() -> dict[str, Any]:
     """Everything speculation.toml says."""
     return tomllib.loads(Path(__file__).with_name("speculation.toml").read_text(encoding="utf-8"))
 
 
 def tables() -> list[dict[str, Any]]:
     """Its engines, those of a span of versions before the rest."""
-    return sorted(constants()["engine"], key=lambda one: "before" not in one)
+    return sorted(speculation_constants()["engine"], key=lambda one: "before" not in one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Round:
     @property
     def gain(self) -> Estimate:
         """The speed-up with the range that left-out measurements have; of a single point."""
-        around, value = constants()["range"]["speedup"], float(self.speedup)
+        around, value = speculation_constants()["range"]["speedup"], float(self.speedup)
         if self.round_s == self.plain_s:  # nothing is drafted
             return Estimate(1.0, 1.0, 1.0)
         return Estimate(value, value * around["low"], value * around["high"])

@@ -34,7 +34,7 @@ def apply_quantization(model: ModelSpec, config: Json, hf_quant_config: Json | N
     from kvcalc.catalog.quantization.methods import scheme_of  # most models have no use for it
 
     scheme = scheme_of(keys)
-    said = cache_dtype(keys) or (cache_dtype(Keys(hf_quant_config)) if hf_quant_config else None)
+    said = declared_cache_dtype(keys) or (declared_cache_dtype(Keys(hf_quant_config)) if hf_quant_config else None)
     covered = cover(plain, scheme)
     return replace(covered, quantization=scheme.title, kv_cache_dtype=said or model.kv_cache_dtype)
 
@@ -53,10 +53,10 @@ def find_quantization(config: Json, hf_quant_config: Json | None) -> Keys | None
     return Keys(hf_quant_config, "hf_quant_config") if hf_quant_config else None
 
 
-def cache_dtype(keys: Keys) -> str | None:
+def declared_cache_dtype(keys: Keys) -> str | None:
     """What the checkpoint says of its cache: kv_cache_scheme, kv_cache_quant_algo. None: nothing.
 
-    >>> cache_dtype(Keys({"kv_cache_scheme": {"num_bits": 8, "type": "float"}}))
+    >>> declared_cache_dtype(Keys({"kv_cache_scheme": {"num_bits": 8, "type": "float"}}))
     'fp8'
     """
     inner = keys.child("quantization") or keys

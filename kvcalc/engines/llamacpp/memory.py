@@ -6,7 +6,7 @@ Source: `memory.toml`, whose `evidence` says that no budget was measured: the co
 import sys
 
 from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget
-from kvcalc.engines.memory.data import constants, gib_range
+from kvcalc.engines.memory.data import gib_range, memory_constants
 from kvcalc.engines.memory.start import Start
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
@@ -14,7 +14,7 @@ from kvcalc.specs.deployment import Deployment
 
 def budget(start: Start) -> MemoryBudget:
     """What is free for the cache; how much of it llama.cpp takes is up to `-c` and `-np`."""
-    data, deployment, gpu = constants("llamacpp"), start.deployment, start.gpu
+    data, deployment, gpu = memory_constants("llamacpp"), start.deployment, start.gpu
     weights = start.weights_bytes + start.lora.value
     batch = ubatch_size(deployment)
     buffer = batch * (start.shape.vocab + start.shape.hidden) * 4
@@ -45,7 +45,7 @@ def ubatch_size(deployment: Deployment) -> int:
     Unit: tokens
     """
     return min(
-        deployment.ubatch_size or int(constants("llamacpp")["physical_batch"]),
+        deployment.ubatch_size or int(memory_constants("llamacpp")["physical_batch"]),
         deployment.max_num_batched_tokens or sys.maxsize,
     )
 

@@ -162,7 +162,7 @@ def _note(start: Start, pattern: Pattern, values: dict[str, str | int | float], 
 
 
 def _cache(kind: str, values: dict[str, str | int | float]) -> LogCache:
-    def size(*names: str) -> int | None:
+    def summed(*names: str) -> int | None:
         parts = [int(values[name]) for name in names if name in values]
         return sum(parts) if parts else None
 
@@ -174,7 +174,7 @@ def _cache(kind: str, values: dict[str, str | int | float]) -> LogCache:
 
     return LogCache(
         kind=kind,
-        size_bytes=number("size") if "size" in values else size("k", "v", "conv", "state"),
+        size_bytes=number("size") if "size" in values else summed("k", "v", "conv", "state"),
         tokens=number("tokens"),
         slots=number("slots"),
         layers=number("layers"),

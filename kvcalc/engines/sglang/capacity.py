@@ -10,7 +10,7 @@ from math import ceil
 
 from kvcalc.counting.cache import element_bytes
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import version_of
 from kvcalc.engines.pages.dtypes import plain_state_dtype
 from kvcalc.engines.sglang.compressed import compressed_capacity, full_cell, is_compressed
 from kvcalc.engines.sglang.dtypes import cache_dtype
@@ -25,7 +25,7 @@ from kvcalc.specs.model import (
     ModelSpec,
     Recurrent,
 )
-from kvcalc.specs.versions import parse_version, since, version_or
+from kvcalc.specs.versions import parse_version, since
 
 SLIDING_SHARE = Fraction(8, 10)  # swa_full_tokens_ratio: slots of a windowed layer for each slot of a full one
 STATE_SHARE = Fraction(9, 10)  # mamba_full_memory_ratio: state bytes for each byte of cache
@@ -102,7 +102,7 @@ def cells(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> tu
     Unit: bytes
     """
     dtype, tp = cache_dtype(model, deployment), deployment.tensor_parallel_size
-    counts_index = since(version_or(deployment.engine_version, constants("sglang")["newest"]), INDEX_COUNTED_SINCE)
+    counts_index = since(version_of("sglang", deployment.engine_version), INDEX_COUNTED_SINCE)
     elides = deployment.engine_version is not None and since(
         parse_version(deployment.engine_version), SHARED_INDEX_SINCE
     )
@@ -141,7 +141,7 @@ def _sparse(model: ModelSpec) -> bool:
     return any(isinstance(m, LatentAttention) and m.indexer for group in model.groups for m in group.mixers)
 
 
-def state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> int:
+def local_state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> int:
     """One layer's state: float32 unless the config or the flag says otherwise; 16-bit convolution columns, K − 1.
 
     Formula: conv_channels / tp * max(0, conv_kernel - 1) * 2 + state_elements / tp * element_bytes(dtype)
@@ -155,7 +155,7 @@ def state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment) -> i
 
 def _state_bytes(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> int:
     mixers = _layers(model, deployment, stage)
-    return sum(state_bytes(mixer, model, deployment) for mixer in mixers if isinstance(mixer, Recurrent))
+    return sum(local_state_bytes(mixer, model, deployment) for mixer in mixers if isinstance(mixer, Recurrent))
 
 
 def states_per_request(deployment: Deployment) -> int:
@@ -165,7 +165,7 @@ def states_per_request(deployment: Deployment) -> int:
     """
     if deployment.enable_prefix_caching is False:
         return 1
-    version = version_or(deployment.engine_version, constants("sglang")["newest"])
+    version = version_of("sglang", deployment.engine_version)
     return BUFFERED if since(version, BUFFERED_SINCE) else STATES_KEPT
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import memory_constants, version_of
 from kvcalc.engines.vllm.pages import index_bytes
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import CompressedAttention, ModelSpec
-from kvcalc.specs.versions import since, version_or
+from kvcalc.specs.versions import since
 
 PAGE = 256  # tokens
 WINDOW_SHARE = Fraction(1, 10)  # DSV4_DEFAULT_SWA_FULL_TOKENS_RATIO
@@ -118,14 +118,14 @@ def _capped_windows(model: ModelSpec, deployment: Deployment) -> int | None:
 
     Source: _resolve_swa_cap_tokens and compute_swa_request_cap (0.5.21 to 0.5.23)
     """
-    version = version_or(deployment.engine_version, constants("sglang")["newest"])
+    version = version_of("sglang", deployment.engine_version)
     requests = deployment.max_num_seqs
     if requests is None or not since(version, CAPPED_SINCE):
         return None
     window, drafts = _window(model), max(1, deployment.num_speculative_tokens + 1)
-    interval = int(constants("sglang")["window_eviction_interval"])
+    interval = int(memory_constants("sglang")["window_eviction_interval"])
     each = window + interval * drafts + 2 * PAGE
-    chunk = deployment.max_num_batched_tokens or int(constants("sglang")["usual_prefill"])
+    chunk = deployment.max_num_batched_tokens or int(memory_constants("sglang")["usual_prefill"])
     tails = 0 if deployment.enable_prefix_caching is False else TAILS * requests
     slots = each * requests + 2 * chunk + PAGE + tails * (window + PAGE)
     return -(-slots // PAGE) * PAGE

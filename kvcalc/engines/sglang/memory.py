@@ -9,7 +9,7 @@ Source: server_args.py of SGLang 0.4.3 to 0.5.12 and arg_groups/memory_hook.py o
 """
 
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
-from kvcalc.engines.memory.data import constants, gib_range, newer_than_read
+from kvcalc.engines.memory.data import gib_range, memory_constants, newer_than_read
 from kvcalc.engines.memory.links import interconnect
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.memory.start import Start
@@ -23,7 +23,7 @@ from kvcalc.units import GIB, MIB
 
 def budget(start: Start) -> MemoryBudget:
     """The budget of one rank; `gpu_memory_utilization` stands for `--mem-fraction-static`."""
-    data, gpu, deployment = constants("sglang"), start.gpu, start.deployment
+    data, gpu, deployment = memory_constants("sglang"), start.gpu, start.deployment
     weights = start.weights_bytes + start.lora.value
     text = deployment.engine_version or data["newest"]
     version = parse_version(text)
@@ -67,7 +67,7 @@ def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, v
 
     Unit: 1
     """
-    data = constants("sglang")
+    data = memory_constants("sglang")
     total = gpu.usable_memory_bytes / MIB
     ranks = _ranks(deployment)
     if not since(version, data["classes_since"]):
@@ -105,7 +105,7 @@ def batch_defaults(gpu: GpuSpec, deployment: Deployment, version: Version) -> tu
 
     Unit: tokens; sequences
     """
-    for row in constants("sglang")["batch"]:
+    for row in memory_constants("sglang")["batch"]:
         if gpu.usable_memory_bytes < row["below"] * GIB and not ("until" in row and since(version, row["until"])):
             wide = deployment.tensor_parallel_size >= 4
             captured = 0 if deployment.enforce_eager else int(row["wide" if wide else "captured"])
@@ -123,7 +123,7 @@ def _image_factor(shape: ProfileShape) -> float:
     """A larger vision tower keeps more back, measured against ViT-L/14."""
     if not shape.images:
         return 1.0
-    data = constants("sglang")
+    data = memory_constants("sglang")
     plain = data["images_layers"] * data["images_hidden"] ** 2
     layers, hidden = shape.tower_layers or data["images_layers"], shape.tower_hidden or data["images_hidden"]
     factor = 1 - data["images_slope"] * (layers * hidden**2 / plain - 1)

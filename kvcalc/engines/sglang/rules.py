@@ -3,12 +3,12 @@
 from typing import ClassVar
 
 from kvcalc.engines.contract import Rules
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import memory_constants, version_of
 from kvcalc.engines.sglang.settled import with_attention_replicas, with_sparse_cache, without_attention_replicas
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
-from kvcalc.specs.versions import since, version_or
+from kvcalc.specs.versions import since
 from kvcalc.units import GIB
 
 
@@ -26,7 +26,7 @@ class SgLang(Rules):
 
     def plans_ahead(self, version: str | None) -> bool:
         """The overlap schedule is the default since 0.4."""
-        return since(version_or(version, "0.5"), "0.4")
+        return since(version_of("sglang", version), "0.4")
 
     def request_table(self, deployment: Deployment, max_model_len: int | None) -> int:
         """Bytes of req_to_token: a row of 32-bit slots for every request that may run.
@@ -37,7 +37,7 @@ class SgLang(Rules):
         Unit: bytes per GPU
         Source: ReqToTokenPool in sglang/srt/mem_cache/memory_pool.py
         """
-        rows = (deployment.max_num_seqs or int(constants("sglang")["running_requests"])) + 1
+        rows = (deployment.max_num_seqs or int(memory_constants("sglang")["running_requests"])) + 1
         return 4 * rows * (max_model_len or 0)
 
     def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:

@@ -1,12 +1,12 @@
 """What SGLang settles by model and GPU before it starts."""
 
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import version_of
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import LatentAttention, ModelSpec
-from kvcalc.specs.versions import since, version_or
+from kvcalc.specs.versions import since
 
 RAW_SINCE = "0.5.10"
 BLACKWELL = 10  # compute capability of its first GPUs
@@ -77,7 +77,7 @@ def with_sparse_cache(model: ModelSpec, gpu: GpuSpec | None, deployment: Deploym
     calculate_mla_kv_cache_dim in mem_cache/kv_cache_configurator.py (0.5.15 to 0.5.23); server_args.py (0.5.10)
     """
     sparse = any(isinstance(m, LatentAttention) and m.indexer for group in model.groups for m in group.mixers)
-    version = version_or(deployment.engine_version, constants("sglang")["newest"])
+    version = version_of("sglang", deployment.engine_version)
     if not sparse or gpu is None or not since(version, RAW_SINCE):
         return deployment
     nvidia = gpu.vendor.upper() == "NVIDIA"

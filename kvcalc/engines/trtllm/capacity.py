@@ -12,7 +12,7 @@ from math import ceil
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.pages.dtypes import engine_dtype
 from kvcalc.engines.trtllm.dtypes import cache_dtype
-from kvcalc.engines.vllm.hybrid import state_bytes
+from kvcalc.engines.vllm.hybrid import local_state_bytes
 from kvcalc.engines.vllm.pages import index_bytes, token_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
@@ -102,7 +102,7 @@ def _pool(window: int | None, cell: int, left: int, shares: dict[int | None, int
 def _reserved_states(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> tuple[Pool, ...]:
     dtype = engine_dtype(model, deployment)
     state = sum(
-        len(stage.intersection(group.layers)) * state_bytes(mixer, model, deployment, dtype)
+        len(stage.intersection(group.layers)) * local_state_bytes(mixer, model, deployment, dtype)
         for group in model.groups
         for mixer in group.mixers
         if isinstance(mixer, Recurrent)

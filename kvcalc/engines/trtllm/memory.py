@@ -9,7 +9,7 @@ profile that `memory.toml` names
 """
 
 from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget
-from kvcalc.engines.memory.data import constants, gib_range
+from kvcalc.engines.memory.data import gib_range, memory_constants
 from kvcalc.engines.memory.start import Start
 from kvcalc.specs.base import Assumption
 from kvcalc.units import GIB
@@ -17,7 +17,7 @@ from kvcalc.units import GIB
 
 def budget(start: Start) -> MemoryBudget:
     """The budget of one rank; `gpu_memory_utilization` stands for `free_gpu_memory_fraction`."""
-    data, shape, gpu, deployment = constants("trtllm"), start.shape, start.gpu, start.deployment
+    data, shape, gpu, deployment = memory_constants("trtllm"), start.shape, start.gpu, start.deployment
     weights = start.weights_bytes + start.lora.value
     fraction = deployment.gpu_memory_utilization or float(data["fraction"])
     tokens = deployment.max_num_batched_tokens or int(data["batched_tokens"])

@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from kvcalc.engines.contract import Rules
-from kvcalc.specs.versions import since, version_or
+from kvcalc.engines.memory.data import version_of
+from kvcalc.specs.versions import since
 
 
 class TensorRtLlm(Rules):
@@ -20,7 +21,7 @@ class TensorRtLlm(Rules):
 
     def plans_ahead(self, version: str | None) -> bool:
         """The overlap scheduler of the PyTorch backend, the default since 1.0."""
-        return since(version_or(version, "1.0"), "1.0")
+        return since(version_of("trtllm", version), "1.0")
 
 
 RULES = TensorRtLlm()

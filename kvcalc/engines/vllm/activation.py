@@ -5,7 +5,7 @@ starts of 57 models, vLLM 0.6 to 0.27, and stands in `memory.toml`
 """
 
 from kvcalc.engines.memory.budget import Activation, ByteRange
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import memory_constants
 from kvcalc.engines.memory.shape import Encoder, ProfileShape
 from kvcalc.engines.memory.start import Start
 from kvcalc.engines.vllm.settings import VllmSettings
@@ -27,7 +27,7 @@ def activation_peak(start: Start, settings: VllmSettings) -> Activation:
     for a gated MLP and 2 without; the others are in memory.toml. The logits are gathered on every rank, so the
     sampler's part does not shrink with tensor parallelism.
     """
-    data, shape, deployment = constants("vllm")["activation"], start.shape, start.deployment
+    data, shape, deployment = memory_constants("vllm")["activation"], start.shape, start.deployment
     last_stage = not (start.observed.inner_stage and deployment.pipeline_parallel_size > 1)
     tokens, b, h = settings.batched_tokens, shape.element_bytes, shape.hidden
     tp = deployment.tensor_parallel_size
@@ -70,7 +70,7 @@ def activation_peak(start: Start, settings: VllmSettings) -> Activation:
 
 def _encoder_pass(encoder: Encoder, tokens: int, hidden: int, element_bytes: int) -> float:
     """The tower at its largest input: four patches make one embedding."""
-    data = constants("vllm")["activation"]
+    data = memory_constants("vllm")["activation"]
     items = max(tokens, encoder.largest_item_tokens)
     per_width = data["gated_width"] if encoder.gated else data["plain_width"]
     per_patch = per_width * encoder.width + data["encoder_hidden"] * encoder.hidden
@@ -79,7 +79,7 @@ def _encoder_pass(encoder: Encoder, tokens: int, hidden: int, element_bytes: int
 
 def _sampler_copies(shape: ProfileShape, settings: VllmSettings) -> tuple[float, float, float]:
     """k: how many float32 copies of the logits live at once (low, central, high)."""
-    data = constants("vllm")["sampler"]
+    data = memory_constants("vllm")["sampler"]
     if settings.runner == "V2":
         key = "v2" if since(settings.version, data["v2_since"]) else "v2_first"
     else:
@@ -106,7 +106,7 @@ def _expert_workspace(shape: ProfileShape, deployment: Deployment, settings: Vll
 def _gathered_tokens(deployment: Deployment, settings: VllmSettings) -> int:
     """Tokens that pass through one rank's experts: those of all replicas that share them, in chunks."""
     tokens = settings.batched_tokens * deployment.data_parallel_size
-    chunk = int(row_for(constants("vllm")["experts_chunk"], settings.version)["value"])
+    chunk = int(row_for(memory_constants("vllm")["experts_chunk"], settings.version)["value"])
     return max(settings.batched_tokens, min(tokens, chunk) if chunk else tokens)
 
 

@@ -12,8 +12,8 @@ from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.pages.dtypes import engine_dtype
 from kvcalc.engines.vllm.compressed import block_bytes, compressed_pages, dealt
 from kvcalc.engines.vllm.dtypes import cache_dtype
-from kvcalc.engines.vllm.groups import Layer, LayerGroup, grouped
-from kvcalc.engines.vllm.hybrid import block_of, state_bytes, state_page
+from kvcalc.engines.vllm.groups import Layer, PageGroup, grouped
+from kvcalc.engines.vllm.hybrid import block_of, local_state_bytes, state_page
 from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, mixer_pages, refuse_unserved
 from kvcalc.engines.vllm.planning import Planning, in_flight_tokens, planning_of, state_pages
 from kvcalc.engines.vllm.report import printed_tokens, rounding_in_words, rule_in_words
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
     """How a model's layers share one pool, whatever its size: the same on every GPU."""
 
     rules: Planning
-    groups: tuple[LayerGroup, ...]
+    groups: tuple[PageGroup, ...]
     stages: tuple[frozenset[int], ...]
     fullest: frozenset[int]  # the stage whose part of a block is the largest
     block_bytes: int
@@ -99,7 +99,7 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Planning) -> l
     dtype, model_dtype = cache_dtype(model, deployment), engine_dtype(model, deployment)
     tp = deployment.tensor_parallel_size
     recurrent = [mixer for mixer in mixers if isinstance(mixer, Recurrent)]
-    state = max((state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
+    state = max((local_state_bytes(mixer, model, deployment, model_dtype) for mixer in recurrent), default=0)
     default = LATENT_BLOCK if any(isinstance(mixer, LatentAttention) for mixer in mixers) else BLOCK
     block = block_of(mixers, deployment.block_size or default, state, dtype, tp)
     of = {id(mixer): mixer for mixer in mixers}  # equal layers share one mixer
@@ -109,7 +109,7 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Planning) -> l
     layers: list[Layer] = []
     for (index, _), mixer, found in zip(every, mixers, pages, strict=True):
         if isinstance(mixer, Recurrent):
-            layers.append((index, state_page(state_bytes(mixer, model, deployment, model_dtype), widest)))
+            layers.append((index, state_page(local_state_bytes(mixer, model, deployment, model_dtype), widest)))
         layers.extend((index, page) for page in found)
     return layers
 
@@ -132,7 +132,7 @@ def _as_planned(mixer: Mixer, rules: Planning) -> Mixer:
     return mixer
 
 
-def _checked(pool: Pool, given: int, groups: Sequence[LayerGroup], stages: Sequence[frozenset[int]]) -> Pool | None:
+def _checked(pool: Pool, given: int, groups: Sequence[PageGroup], stages: Sequence[frozenset[int]]) -> Pool | None:
     """The pool as if one stage held the layers of all."""
     if len(stages) == 1 or not groups:
         return None
@@ -140,17 +140,17 @@ def _checked(pool: Pool, given: int, groups: Sequence[LayerGroup], stages: Seque
     return replace(pool, num_blocks=given // size, block_bytes=size)
 
 
-def _block_bytes(groups: Sequence[LayerGroup], stage: frozenset[int], layout: str = "packed") -> int:
+def _block_bytes(groups: Sequence[PageGroup], stage: frozenset[int], layout: str = "packed") -> int:
     held = [tuple(layer for layer in group if layer[0] in stage) for group in groups]
     return block_bytes([group for group in held if group], layout)
 
 
-def _growing_bytes(groups: Sequence[LayerGroup], stage: frozenset[int]) -> int:
+def _growing_bytes(groups: Sequence[PageGroup], stage: frozenset[int]) -> int:
     every = (page for group in groups for index, page in group if index in stage)
     return sum(page.page_bytes for page in every if page.kind in GROWS_WITHOUT_END)
 
 
-def _taken(group: LayerGroup, stage: frozenset[int], deployment: Deployment, rules: Planning, hybrid: bool) -> Group:
+def _taken(group: PageGroup, stage: frozenset[int], deployment: Deployment, rules: Planning, hybrid: bool) -> Group:
     """What one sequence takes of a group, and how the stage's part of it grows."""
     page = group[0][1]
     spread = deployment.decode_context_parallel_size if page.kind in GROWS_WITHOUT_END else 1

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kvcalc.counting.cache import element_bytes
-from kvcalc.engines.vllm.groups import Layer, LayerGroup
+from kvcalc.engines.vllm.groups import Layer, PageGroup
 from kvcalc.engines.vllm.pages import GROWS_WITHOUT_END, Page, index_bytes
 from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
@@ -65,7 +65,7 @@ def _state(width: int, ratio: int, align: int) -> Page:
     return _page("sliding_latent", 2 * overlap * width * 4, block, align, window=overlap * ratio)
 
 
-def dealt(layers: Sequence[Layer], layout: str) -> list[LayerGroup]:
+def dealt(layers: Sequence[Layer], layout: str) -> list[PageGroup]:
     """Classes of pages that need the same blocks; a class whose sizes repeat evenly is dealt into groups."""
     classes: dict[tuple[object, ...], list[Layer]] = {}
     for index, page in layers if layout == "packed" else _padded(layers):
@@ -84,18 +84,18 @@ def _padded(layers: Sequence[Layer]) -> list[Layer]:
     return [(index, widened(page)) for index, page in layers]
 
 
-def _tuples(classes: Classes) -> list[LayerGroup]:
+def _tuples(classes: Classes) -> list[PageGroup]:
     """The unbounded layers are one group; windows are cut into groups that repeat about as often."""
     repeats = {key: max(_sizes(members).values()) for key, members in classes.items()}
     full = [key for key, members in classes.items() if members[0][1].kind in GROWS_WITHOUT_END]
     number = least_padding(list(repeats.values()), max((repeats[key] for key in full), default=1))
-    found: list[LayerGroup] = []
+    found: list[PageGroup] = []
     for key, members in classes.items():
         found.extend(_dealt(members, 1 if key in full else -(-repeats[key] // number)))
     return found
 
 
-def block_bytes(groups: Sequence[LayerGroup], layout: str) -> int:
+def block_bytes(groups: Sequence[PageGroup], layout: str) -> int:
     """Bytes of one block of the pool that these groups share.
 
     Unit: bytes
@@ -113,20 +113,20 @@ def _sizes(members: Sequence[Layer]) -> Counter[int]:
     return Counter(page.page_bytes for _, page in members)
 
 
-def _packed(classes: Classes) -> list[LayerGroup]:
+def _packed(classes: Classes) -> list[PageGroup]:
     """The class that mixes sizes evenly sets how often a pattern repeats in a group; larger ones are cut towards it."""
     counts = {key: _sizes(members) for key, members in classes.items()}
     even = {key: max(sizes.values()) for key, sizes in counts.items() if len(set(sizes.values())) == 1}
     least = max((repeats for key, repeats in even.items() if len(counts[key]) > 1), default=0)
     repeats = least_padding(list(even.values()), least) if least else None
-    found: list[LayerGroup] = []
+    found: list[PageGroup] = []
     for key, members in classes.items():
         number = -(-even[key] // repeats) if repeats and key in even else 1
         found.extend(_dealt(members, number))
     return found
 
 
-def _dealt(members: Sequence[Layer], number: int) -> list[LayerGroup]:
+def _dealt(members: Sequence[Layer], number: int) -> list[PageGroup]:
     by_size: dict[int, list[Layer]] = {}
     for layer in members:
         by_size.setdefault(layer[1].page_bytes, []).append(layer)

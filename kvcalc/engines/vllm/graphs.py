@@ -4,7 +4,7 @@ Source: _set_cudagraph_sizes in vllm/config/vllm.py for the sizes; what they hol
 """
 
 from kvcalc.engines.memory.budget import NOTHING, ByteRange
-from kvcalc.engines.memory.data import constants, gib_range
+from kvcalc.engines.memory.data import gib_range, memory_constants
 from kvcalc.engines.memory.links import interconnect
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.vllm.settings import VllmSettings
@@ -32,7 +32,7 @@ def graph_memory(
 
     Unit: bytes per GPU
     """
-    data = constants("vllm")["graphs"]
+    data = memory_constants("vllm")["graphs"]
     if deployment.enforce_eager:
         return NOTHING, False
     if settings.runner == "V0":

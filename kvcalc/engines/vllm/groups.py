@@ -11,10 +11,10 @@ from kvcalc.engines.vllm.pages import Page
 from kvcalc.specs.base import replace
 
 Layer = tuple[int, Page]  # the layer's index (draft layers follow the last), and its page
-LayerGroup = tuple[Layer, ...]
+PageGroup = tuple[Layer, ...]
 
 
-def grouped(layers: Sequence[Layer], widest: Fraction) -> list[LayerGroup]:
+def grouped(layers: Sequence[Layer], widest: Fraction) -> list[PageGroup]:
     """The groups of a whole model; a pipeline stage then keeps its own layers of each."""
     if not layers:
         return []
@@ -37,7 +37,7 @@ def _widened(page: Page, largest: int) -> Page:
     return replace(page, page_bytes=largest, block_size=page.block_size * largest // page.page_bytes)
 
 
-def split(layers: Sequence[Layer], widest: Fraction) -> list[LayerGroup]:
+def split(layers: Sequence[Layer], widest: Fraction) -> list[PageGroup]:
     """Classes of like layers, cut into groups of one size; the last group of a class is padded.
 
     A group is as large as the smallest class, or as the largest where that is less than `widest` times the smallest.
@@ -48,7 +48,7 @@ def split(layers: Sequence[Layer], widest: Fraction) -> list[LayerGroup]:
         classes.setdefault(page, []).append((index, page))
     sizes = [len(members) for members in classes.values()]
     size = max(sizes) if max(sizes) < min(sizes) * widest else min(sizes)
-    found: list[LayerGroup] = []
+    found: list[PageGroup] = []
     for members in classes.values():
         number = -(-len(members) // size)
         found.extend(tuple(members[start::number]) for start in range(number))

@@ -33,7 +33,7 @@ def state_dtype(mixer: Recurrent, model: ModelSpec, deployment: Deployment, mode
     return "fp32" if fp32 else model_dtype
 
 
-def state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment, model_dtype: str) -> int:
+def local_state_bytes(mixer: Recurrent, model: ModelSpec, deployment: Deployment, model_dtype: str) -> int:
     """One layer's state on one rank.
 
     K − 1 convolution columns, and one more for each drafted token, in the model's dtype; the recurrent part in its own.

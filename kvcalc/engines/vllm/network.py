@@ -6,7 +6,7 @@ Source: measured starts: `memory.toml`, [[non_torch]] and [initial_use]
 from typing import Any
 
 from kvcalc.engines.memory.budget import ByteRange
-from kvcalc.engines.memory.data import constants, gib_range
+from kvcalc.engines.memory.data import gib_range, memory_constants
 from kvcalc.engines.memory.links import interconnect
 from kvcalc.engines.memory.shared import growth
 from kvcalc.engines.vllm.settings import VllmSettings
@@ -38,7 +38,7 @@ def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings, moe:
 
     Unit: bytes per GPU
     """
-    rows: list[dict[str, Any]] = constants("vllm")["non_torch"]
+    rows: list[dict[str, Any]] = memory_constants("vllm")["non_torch"]
     ranks = communicating(deployment, moe)
     if gpu.unified_memory:
         return growth(ranks)
@@ -53,6 +53,6 @@ def initial_use(gpu: GpuSpec, deployment: Deployment, moe: bool) -> ByteRange:
 
     Unit: bytes per GPU
     """
-    data = constants("vllm")["initial_use"]
+    data = memory_constants("vllm")["initial_use"]
     alone = communicating(deployment, moe) * deployment.pipeline_parallel_size == 1
     return gib_range(data["one" if alone else interconnect(gpu)])

@@ -9,11 +9,11 @@ and 0.33.
 from fractions import Fraction
 from functools import cache
 
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import version_of
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.versions import since, version_or
+from kvcalc.specs.versions import since
 
 BATCHED_TOKENS = 8192  # max_num_batched_tokens of a server on a GPU of 70 GiB or more
 
@@ -64,7 +64,7 @@ def planning_of(text: str | None) -> Planning:
     >>> planning_of("0.17").widest_group, planning_of(None).reserves_batches
     (Fraction(5, 4), True)
     """
-    version = version_or(text, constants("vllm")["newest"])
+    version = version_of("vllm", text)
     chosen: dict[str, object] = {}
     for first, change in CHANGES:
         if since(version, first):

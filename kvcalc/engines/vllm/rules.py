@@ -3,11 +3,12 @@
 from typing import ClassVar
 
 from kvcalc.engines.contract import Rules
+from kvcalc.engines.memory.data import version_of
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec, MoeMlp
-from kvcalc.specs.versions import since, version_or
+from kvcalc.specs.versions import since
 
 
 class Vllm(Rules):
@@ -31,11 +32,11 @@ class Vllm(Rules):
 
     def plans_ahead(self, version: str | None) -> bool:
         """Asynchronous scheduling is on by default since 0.14 (pull request 27614)."""
-        return since(version_or(version, "0.24"), "0.14")
+        return since(version_of("vllm", version), "0.14")
 
     def whole_prompt_fits(self, version: str | None) -> bool:
         """`scheduler_reserve_full_isl` came with pull request 37307; 0.19 resolves it to true."""
-        return since(version_or(version, "0.24"), "0.19")
+        return since(version_of("vllm", version), "0.19")
 
     def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
         """Replicas share the experts in any case: dealt whole with expert parallelism, else in slices.

@@ -3,7 +3,7 @@
 Source: EngineArgs.get_batch_defaults and use_v2_model_runner, as `memory.toml` has them by version
 """
 
-from kvcalc.engines.memory.data import constants, newer_than_read
+from kvcalc.engines.memory.data import memory_constants, newer_than_read
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.memory.start import Runner, Sampler, Start
 from kvcalc.specs.base import Assumption, Frozen
@@ -26,7 +26,7 @@ class VllmSettings(Frozen):
 
 def vllm_settings(start: Start) -> VllmSettings:
     """Resolve what the flags leave open, each as an assumption with its reason."""
-    data, deployment, observed = constants("vllm"), start.deployment, start.observed
+    data, deployment, observed = memory_constants("vllm"), start.deployment, start.observed
     assumed: list[Assumption] = []
     text = deployment.engine_version
     if text is None:
@@ -62,7 +62,7 @@ def vllm_settings(start: Start) -> VllmSettings:
 
 def _runner(shape: ProfileShape, gpu: GpuSpec, version: Version) -> Runner:
     """V0 on cards that V1 did not take yet, else by version and kind of model."""
-    data = constants("vllm")
+    data = memory_constants("vllm")
     older = data["older_cards"]
     if not since(version, older["until"]) and _below(gpu.compute_capability, older["below_capability"]):
         return "V0"
@@ -103,7 +103,7 @@ def _limits(start: Start, version: Version, runner: Runner, assumed: list[Assump
 
 
 def _batch_row(gpu: GpuSpec, version: Version) -> dict[str, int]:
-    for row in constants("vllm")["batch"]:
+    for row in memory_constants("vllm")["batch"]:
         current = since(version, row["from"]) and ("until" not in row or not since(version, row["until"]))
         large = gpu.usable_memory_bytes >= row["min_memory"] * GIB
         named = any(word.lower() in gpu.title.lower() for word in row.get("not_title", []))

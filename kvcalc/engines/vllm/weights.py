@@ -5,7 +5,7 @@ Source: `engines/memory/loading.py`; vllm/model_executor/layers/fused_moe/oracle
 
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.counting.operators.experts import USUAL, ExpertKernels
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import memory_constants, version_of
 from kvcalc.engines.memory.loading import loaded_on_ranks
 from kvcalc.engines.memory.weight_blocks import Divides, check_weight_blocks
 from kvcalc.engines.vllm.planning import planning_of
@@ -14,14 +14,14 @@ from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import LatentAttention, ModelSpec
-from kvcalc.specs.versions import row_for, since, version_or
+from kvcalc.specs.versions import row_for, since
 
 EXPERTS_REFINED_SINCE = "0.29"  # a scale for each smaller block, where 32 and more divide what is left
 
 
 def check(model: ModelSpec, deployment: Deployment) -> None:
     """Raise KvcalcError where weights in blocks do not divide by the layout."""
-    version = version_or(deployment.engine_version, constants("vllm")["newest"])
+    version = version_of("vllm", deployment.engine_version)
     hint = f"; vLLM {EXPERTS_REFINED_SINCE} and later divide it"
     check_weight_blocks(model, deployment, Divides("vLLM", since(version, EXPERTS_REFINED_SINCE), hint))
 
@@ -62,8 +62,8 @@ def expert_kernels(deployment: Deployment, gpu: GpuSpec | None) -> tuple[ExpertK
     """How this engine keeps experts on this GPU, by weight format: vLLM chooses kernels by GPU and version."""
     if gpu is None:
         return USUAL
-    data = constants("vllm")
-    version = version_or(deployment.engine_version, data["newest"])
+    data = memory_constants("vllm")
+    version = version_of("vllm", deployment.engine_version)
     row = row_for(data["expert_kernels"], version, hardware=_hardware(gpu))
     chosen = build(ExpertKernels, {name: row[name] for name in row if name in field_names(ExpertKernels)})
     return (chosen, *(one for one in USUAL if one.format != chosen.format))

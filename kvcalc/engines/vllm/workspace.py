@@ -6,7 +6,7 @@ Source: see `reserved_bytes`; the scratch of scaled kernels was measured: `memor
 """
 
 from kvcalc.engines.memory.budget import ByteRange
-from kvcalc.engines.memory.data import constants
+from kvcalc.engines.memory.data import memory_constants
 from kvcalc.engines.memory.start import Start
 from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.specs.gpu import GpuSpec
@@ -19,7 +19,7 @@ def workspace(start: Start, settings: VllmSettings) -> ByteRange:
     Unit: bytes per GPU
     """
     found = ByteRange.exactly(reserved_bytes(start, settings))
-    data, capability = constants("vllm")["scaled_dense"], start.gpu.compute_capability or ""
+    data, capability = memory_constants("vllm")["scaled_dense"], start.gpu.compute_capability or ""
     if capability.partition(".")[0] != data["capability"] or not since(settings.version, data["from"]):
         return found
     held = start.shape.scaled_dense_bytes
@@ -39,7 +39,7 @@ def reserved_bytes(start: Start, settings: VllmSettings) -> int:
     (0.22.1 to 0.33.0) gathers four prompts, each of a compressed history, its window and a batch.
     """
     shape, length = start.shape, start.max_model_len or 0
-    data = constants("vllm")["workspace"]
+    data = memory_constants("vllm")["workspace"]
     if not since(settings.version, data["since"]):
         return 0
     if shape.compressed is not None:
@@ -63,19 +63,19 @@ def index_logits_bytes(start: Start, settings: VllmSettings) -> int:
 
     Unit: bytes per GPU
     """
-    data = constants("vllm")["workspace"]
+    data = memory_constants("vllm")["workspace"]
     indexed = any(one is not None and one.indexed for one in (start.shape.latents, start.shape.compressed))
     return int(data["index_logits"]) if indexed and since(settings.version, data["since"]) else 0
 
 
 def _indexer(length: int, settings: VllmSettings) -> int:
-    data = constants("vllm")["workspace"]
+    data = memory_constants("vllm")["workspace"]
     return int(data["index_entries"]) * _factor(length, settings) * length * int(data["index_entry_bytes"])
 
 
 def _factor(length: int, settings: VllmSettings) -> int:
     """Contexts of the longest length that are gathered at once."""
-    row = row_for(constants("vllm")["workspace"]["factor"], settings.version)
+    row = row_for(memory_constants("vllm")["workspace"]["factor"], settings.version)
     return int(row["long"] if length > row["long_above"] else row["value"])
 
 

@@ -4,11 +4,12 @@ import pytest
 
 from kvcalc.answers.device.calibration import spec_name, spec_of, toml_of
 from kvcalc.answers.device.constants import linear_at
-from kvcalc.answers.device.prediction import cache_bytes, predict, trimmed, weight_bytes
+from kvcalc.answers.device.prediction import cache_bytes, predict, trimmed
 from kvcalc.answers.explain import evaluate
 from kvcalc.catalog.config.read import read_config
 from kvcalc.catalog.gpus import gpu_from_toml, load_gpu
 from kvcalc.catalog.models import load_model
+from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.results.calibrate import AttentionRow, CalibrateResult, GlueRow, LinearRow, Rate
@@ -118,7 +119,7 @@ def test_what_was_not_measured_is_not_guessed() -> None:
 
 def test_bytes_that_the_executor_allocates() -> None:
     model = trimmed(load_model("smollm2-135m"), None)
-    assert weight_bytes(model) == 2 * 134_515_008  # parameters of the transformers class
+    assert counted_weight_bytes(model) == 2 * 134_515_008  # parameters of the transformers class
     # 3 KV heads of 64, keys and values, 30 layers, two bytes; pages of 64 tokens
     token = 2 * 3 * 64 * 30 * 2
     assert cache_bytes(model, [1, 64, 65], 64, "bf16") == (1 + 1 + 2) * 64 * token

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kvcalc.catalog.config.keys import Keys
-from kvcalc.catalog.quantization.checkpoint import cache_dtype
+from kvcalc.catalog.quantization.checkpoint import declared_cache_dtype
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from kvcalc.catalog.quantization.checkpoint import cache_dtype
     ],
 )
 def test_what_a_checkpoint_says_of_its_cache(quant: dict[str, Any], dtype: str | None) -> None:
-    assert cache_dtype(Keys(quant)) == dtype
+    assert declared_cache_dtype(Keys(quant)) == dtype

@@ -4,7 +4,7 @@ import pytest
 from engines.models import GEMMA_3_27B, QWEN3_5_9B, QWEN3_5_27B, filled, gqa, latent, mamba2, model
 
 from kvcalc.engines import capacity
-from kvcalc.engines.sglang.capacity import cells, max_running_requests, state_bytes
+from kvcalc.engines.sglang.capacity import cells, local_state_bytes, max_running_requests
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec, Recurrent
@@ -63,7 +63,7 @@ def test_bytes_of_a_slot(
 )
 def test_bytes_of_the_states(spec: ModelSpec, flags: dict[str, object], slots: int, gib: float) -> None:
     mixers = [(group.count, mixer) for group in spec.groups for mixer in group.mixers]
-    each = sum(count * state_bytes(m, spec, sglang(**flags)) for count, m in mixers if isinstance(m, Recurrent))
+    each = sum(count * local_state_bytes(m, spec, sglang(**flags)) for count, m in mixers if isinstance(m, Recurrent))
     assert (slots + 1) * each / GIB == pytest.approx(gib, abs=0.01)
 
 

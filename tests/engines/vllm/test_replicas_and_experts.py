@@ -15,7 +15,7 @@ EXPERTS = 32 * 8 * 3 * 4096 * 14336 * 2
 
 
 def weights(**flags: object) -> int:
-    return Deployed(ask("mixtral-8x7b", {"gpu": "h200-sxm", "max_model_len": "4k", **flags})).weight_bytes
+    return Deployed(ask("mixtral-8x7b", {"gpu": "h200-sxm", "max_model_len": "4k", **flags})).weight_bytes_per_gpu
 
 
 def test_a_slice_of_each_expert_is_on_every_rank() -> None:

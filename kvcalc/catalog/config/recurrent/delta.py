@@ -7,7 +7,7 @@ whose last K − 1 columns are kept.
 from typing import NamedTuple
 
 from kvcalc.catalog.config.keys import Keys
-from kvcalc.catalog.config.recurrent.mamba import state_dtype
+from kvcalc.catalog.config.recurrent.mamba import declared_state_dtype
 from kvcalc.catalog.config.recurrent.parts import Mixed, depthwise, dotted, matrix, vector
 from kvcalc.specs.model import Recurrent, Tensor
 
@@ -21,7 +21,7 @@ def gated_delta_net(keys: Keys, hidden: int, prefix: str = "linear_attn", projec
     at = dotted(prefix)
     sizes = _delta_sizes(keys, hidden)
     key, value, heads = sizes.key_heads * sizes.key_dim, sizes.value_heads * sizes.value_dim, sizes.value_heads
-    said = state_dtype(keys)
+    said = declared_state_dtype(keys)
     kernel = keys.need("linear_conv_kernel_dim")
     if projections == "separate":
         inputs = {"q_proj": key, "k_proj": key, "v_proj": value, "a_proj": heads, "b_proj": heads, "g_proj": value}

@@ -1,7 +1,7 @@
 """Linear attention with fixed decays, and gated linear recurrences: no keys of it look alike, so one function each."""
 
 from kvcalc.catalog.config.keys import Keys
-from kvcalc.catalog.config.recurrent.mamba import state_dtype
+from kvcalc.catalog.config.recurrent.mamba import declared_state_dtype
 from kvcalc.catalog.config.recurrent.parts import Mixed, depthwise, dotted, matrix, vector
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.formats import DTYPE_ALIASES
@@ -38,7 +38,7 @@ def lightning(keys: Keys, hidden: int, prefix: str = "") -> Mixed:
         family="lightning",
         heads=heads,
         state_elements=width * dim,
-        state_dtype=state_dtype(keys) or DTYPE_ALIASES.get(said, said),
+        state_dtype=declared_state_dtype(keys) or DTYPE_ALIASES.get(said, said),
     )
     return Mixed(mixer, tuple(tensors))
 

@@ -21,7 +21,7 @@ RANK = ("mamba_dt_rank", "time_step_rank")
 PROJECTION_BIAS = ("use_bias", "mamba_proj_bias", "add_bias_linear")
 
 
-def state_dtype(keys: Keys) -> str | None:
+def declared_state_dtype(keys: Keys) -> str | None:
     """The dtype of the state that the config asks for, by kvcalc's name; None: the engine's rule."""
     said = keys.text("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
     if said in (None, "auto"):
@@ -76,7 +76,7 @@ def mamba1(keys: Keys, hidden: int, prefix: str = "", inner_norms: bool = False)
         conv_kernel=kernel,
         heads=heads,
         state_elements=inner * state,
-        state_dtype=state_dtype(keys),
+        state_dtype=declared_state_dtype(keys),
     )
     return Mixed(mixer, tuple(tensors))
 
@@ -90,7 +90,7 @@ def mamba2(keys: Keys, hidden: int, prefix: str = "") -> Mixed:
     channels = inner + 2 * groups * state
     declared = keys.integer("mamba_d_ssm")
     bias = keys.flag(*PROJECTION_BIAS)
-    said = state_dtype(keys)
+    said = declared_state_dtype(keys)
     tensors = matrix(f"{at}in_proj", inner + channels + heads, hidden, "columns", bias)
     tensors += depthwise(f"{at}conv1d", channels, kernel, keys.flag(*CONV_BIAS, default=True))
     tensors += vector(f"{at}dt_bias", heads) + vector(f"{at}D", heads)
