@@ -6,6 +6,8 @@ EXIT_USAGE = 2  # bad input or environment
 EXIT_FAULT = 70  # a fault of kvcalc's own
 EXIT_INTERRUPTED = 130
 
+LONGEST_MESSAGE = 1000  # characters: what it quotes may be of any length
+
 
 class KvcalcError(Exception):
     """Bad input or environment: what is wrong and where, and what to do about it.
@@ -17,6 +19,8 @@ class KvcalcError(Exception):
     """
 
     def __init__(self, message: str, hint: str) -> None:
+        if len(message) > LONGEST_MESSAGE:
+            message = f"{message[: LONGEST_MESSAGE - 200]} … {message[-190:]}"
         super().__init__(message)
         self.message = message
         self.hint = hint

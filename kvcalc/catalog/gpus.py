@@ -136,7 +136,10 @@ def _either(names: tuple[str, ...]) -> str:
 def _is_path(text: str) -> bool:
     if text.endswith(".toml") or text.startswith((".", "/", "~")) or "\\" in text:
         return True
-    return "/" in text and Path(text).exists()  # else two names: H100/H200
+    try:
+        return "/" in text and Path(text).exists()  # else two names: H100/H200
+    except (OSError, ValueError):  # too long, a NUL
+        return False
 
 
 def _meant(text: str) -> Meaning | GpuSpec:

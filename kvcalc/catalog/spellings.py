@@ -14,6 +14,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GB, GIB
 
+LONGEST_NAME = 100  # characters: no file is named longer
 NOT_SPECS = {"aliases", "prices"}
 _NOISE = {
     "nvidia", "amd", "intel", "apple", "geforce", "radeon", "tesla", "instinct", "google", "cloud", "aws", "r", "tm",
@@ -64,7 +65,7 @@ def _names() -> tuple[str, ...]:
 
 def is_name(text: str) -> bool:
     """Is this a spec's own name, letter by letter? Looks for the one file."""
-    plain = text.isascii() and text.replace("-", "").isalnum() and text not in NOT_SPECS
+    plain = len(text) <= LONGEST_NAME and text.isascii() and text.replace("-", "").isalnum() and text not in NOT_SPECS
     return plain and (data_dir("gpu_specs") / f"{text}.toml").is_file()
 
 

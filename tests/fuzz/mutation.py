@@ -27,7 +27,7 @@ def value(random: Random, depth: int = 0) -> Any:
         return [value(random, depth + 1) for _ in range(random.choice([0, 1, 2, 5]))]
     if kind < 9:
         return {random.choice(TEXTS): value(random, depth + 1) for _ in range(random.choice([0, 1, 3]))}
-    return [random.choice(NUMBERS)] * random.choice([100, 5000])
+    return [random.choice(NUMBERS)] * random.choice([100] * 9 + [5000])
 
 
 def structure(random: Random, data: Any, times: int | None = None) -> Any:

@@ -67,3 +67,30 @@ def test_infinity_in_a_key_that_nobody_knows(cli: Cli, tmp_path: Path) -> None: 
     path.write_text(json.dumps(CONFIG | {"some_unknown_window": float("inf")}))
     values = {one["name"]: one["value"] for one in cli(f"kv {path} --json").json["assumptions"]}
     assert values["some_unknown_window"] == "inf"
+
+
+def test_a_name_that_no_file_can_have(cli: Cli) -> None:  # noqa: F811
+    assert_refused(cli(f"size llama-3-8b --gpu h100-sxm{'0' * 300}"))
+    assert_refused(cli(f"size llama-3-8b --gpu h100/{'0' * 5000}"))
+
+
+def test_a_message_stays_short_whatever_it_quotes(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    path = tmp_path / "budget.toml"
+    path.write_text(f"schema = {[10**15] * 5000}\n")
+    refused = cli(f"check {path}")
+    assert_refused(refused)
+    assert len(refused.err) < 1500
+
+
+def test_a_prompt_in_very_many_steps(cli: Cli) -> None:  # noqa: F811
+    line = "size llama-3.1-8b --gpu h100-sxm --isl 100k --osl 100 --max-num-batched-tokens 1 --price 2 --json"
+    ttft = cli(line).result["serving"]["ttft_alone_s"]["value"]
+    assert 50_000 * 7e-3 < ttft < 100_000 * 30e-3  # a hundred thousand steps, each some five milliseconds and more
+
+
+def test_requests_longer_than_the_model_were_not_measured(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(VLLM | {"total_input_tokens": 2**31}))
+    refused = cli(FITTED + str(path))
+    assert_refused(refused)
+    assert "max_model_len" in refused.err

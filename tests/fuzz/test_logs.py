@@ -3,6 +3,7 @@
 from pathlib import Path
 from random import Random
 
+from kvcalc.engines.logs.read import read_log
 from tests.fuzz.mutation import text
 from tests.fuzz.trial import ran, trials
 
@@ -43,14 +44,24 @@ llama_context:      CUDA0 compute buffer size =   258.50 MiB
 )
 
 
-def trial(random: Random, place: Path) -> str:
-    path = place / "server.log"
+def made(random: Random) -> str:
     whole = random.choice(LOGS)
     if random.random() < 0.3:
         whole = "".join(random.sample(whole.splitlines(True), len(whole.splitlines(True)))) + random.choice(LOGS)
-    path.write_text(text(random, whole), encoding="utf-8", errors="surrogatepass")
+    return text(random, whole)
+
+
+def trial(random: Random, place: Path) -> str:
+    path = place / "server.log"
+    path.write_text(made(random), encoding="utf-8", errors="surrogatepass")
     more = random.choice([[], [], ["--gpu", "l40s"], ["--gpu", "h100-sxm", "--model", "qwen3-8b"], ["--json"]])
     return ran(["diagnose", str(path), *more])
+
+
+def read(random: Random, place: Path) -> str:
+    del place
+    read_log(made(random))
+    return "read"
 
 
 def test_logs(tmp_path: Path) -> None:

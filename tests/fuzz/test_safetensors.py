@@ -7,10 +7,10 @@ from random import Random
 
 from tests.catalog.headers.test_settle import CONFIG, tensors
 from tests.fuzz.mutation import octets, structure
-from tests.fuzz.trial import ran, trials
+from tests.fuzz.trial import counted_model, ran, trials
 
 
-def trial(random: Random, place: Path) -> str:
+def made(random: Random, place: Path) -> None:
     header = {name: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 2 * prod(shape)]}
               for name, shape in tensors().items()}  # fmt: skip
     spoilt = json.dumps(structure(random, header)).encode("utf-8", "surrogatepass")
@@ -23,7 +23,16 @@ def trial(random: Random, place: Path) -> str:
     if random.random() < 0.3:
         whole = {"metadata": {"total_size": 1000}, "weight_map": dict.fromkeys(tensors(), "model.safetensors")}
         index.write_text(json.dumps(structure(random, whole)))
+
+
+def trial(random: Random, place: Path) -> str:
+    made(random, place)
     return ran([random.choice(["kv", "models"]), str(place)])
+
+
+def read(random: Random, place: Path) -> str:
+    made(random, place)
+    return counted_model(place)
 
 
 def test_safetensors(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from random import Random
 
+from kvcalc.catalog.serve.served import read_command
 from tests.fuzz.mutation import text
 from tests.fuzz.trial import ran, trials
 
@@ -14,6 +15,11 @@ COMMANDS = (
     "trtllm-serve Qwen/Qwen3-8B --tp_size 2 --max_batch_size 64 --kv_cache_free_gpu_memory_fraction 0.9",
     "llama-server -m model.gguf -c 32768 -np 4 -ngl 99 -fa on -ctk q8_0 -ctv q8_0 --n-cpu-moe 3",
 )
+
+
+def read(random: Random, place: Path) -> str:
+    read_command(text(random, random.choice(COMMANDS)), folder=place)
+    return "read"
 
 
 def trial(random: Random, place: Path) -> str:

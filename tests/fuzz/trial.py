@@ -12,7 +12,10 @@ from io import StringIO
 from pathlib import Path
 from random import Random
 
+from kvcalc.catalog.models import load_model
 from kvcalc.cli.app import run
+from kvcalc.counting.cache import cache_profile
+from kvcalc.counting.params import parameters_by_category
 from kvcalc.errors import EXIT_INTERRUPTED, EXIT_LIMIT, EXIT_OK, EXIT_USAGE, KvcalcError
 
 LONGEST_S = 10
@@ -72,11 +75,21 @@ def ran(words: list[str]) -> str:
     said = err.getvalue()
     if code not in (EXIT_OK, EXIT_LIMIT, EXIT_USAGE, EXIT_INTERRUPTED) or "Traceback" in said:
         return f"!exit {code}: {said[:300]}"
+    if "MemoryError" in said or "RecursionError" in said:
+        return f"!exit {code}: {said[:300]}"
     if code == EXIT_USAGE and not ("error: " in said and "hint: " in said):
         return f"!exit 2 without a word: {said[:200]!r}"
     if "\x1b" in out.getvalue() + said:
         return "!an escape on the terminal"
     return {EXIT_OK: "answered", EXIT_LIMIT: "limit", EXIT_USAGE: "refused"}.get(code, "interrupted")
+
+
+def counted_model(path: Path) -> str:
+    """A model read from a file, its cache and parameters counted."""
+    model = load_model(str(path))
+    cache_profile(model, "bf16")
+    parameters_by_category(model)
+    return "read"
 
 
 def counted(trial: Trial, seeds: range, place: Path) -> Counter[str]:

@@ -115,8 +115,8 @@ def test_a_static_batch_steps_for_each_further_token() -> None:
 def test_a_request_decodes_at_half_its_output() -> None:
     assert Requests(1000, 200, prefix_hit=300).context == 1100
     assert Requests(1000, 200, prefix_hit=300).computed == 700
-    assert chunks(Requests(8192, 1), 8192) == [(8192, 0)]
-    assert chunks(Requests(1000, 1, prefix_hit=1000), 8192) == [(0, 1000)]
+    assert chunks(Requests(8192, 1), 8192) == [(8192, 0, 1)]
+    assert chunks(Requests(1000, 1, prefix_hit=1000), 8192) == [(0, 1000, 1)]
 
 
 def test_short_prompts_share_a_step_of_the_budget(machine: Callable[..., Machine]) -> None:

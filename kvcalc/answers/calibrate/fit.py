@@ -48,6 +48,7 @@ def observations(question: Question, measurements: Sequence[Measurement]) -> lis
 
 def _of(question: Question, measured: Measurement) -> list[Observation]:
     if isinstance(measured, Served):
+        _require_room(question, measured)
         replica = replica_of(question)
         waves = measured.num_prompts / measured.concurrency if measured.together else MANY
         asked = Requests(measured.input_len, measured.output_len, waves=max(1.0, waves))
@@ -76,6 +77,16 @@ def _of(question: Question, measured: Measurement) -> list[Observation]:
             return single(alone_time(calibrated(replica, factors), whole).value)
 
     return [Observation(name, measured.seconds, seconds)]
+
+
+def _require_room(question: Question, measured: Served) -> None:
+    most = Deployed(question).max_model_len
+    if most is not None and measured.input_len + measured.output_len > most:
+        said = f"{measured.source}: {measured.input_len:,.0f} + {measured.output_len:,.0f} tokens a request on average"
+        raise KvcalcError(
+            f"{said} do not go into max_model_len = {most:,}",
+            hint="give the model and the --max-model-len that were measured",
+        )
 
 
 def _tpot(replica: Replica, asked: Requests, measured: Served) -> Callable[[Calibration], float]:

@@ -177,11 +177,11 @@ def _terms(asked: Prompt) -> tuple[Term, ...]:
         parts |= {"weights": compute_s - attention, "attention": attention}
     else:
         requests = Requests(input_len=beside.prompt, output_len=1, prefix_hit=beside.start)
-        for tokens, start in prompt_chunks(requests, deployed.replica.budget):
-            one = Pass(deployed.replica, Step(prompts=1, tokens=tokens, start=start))
+        for part in prompt_chunks(requests, deployed.replica.budget):
+            one = Pass(deployed.replica, Step(prompts=1, tokens=part.tokens, start=part.start))
             factor = prompt_time(one.sums, deployed.replica.machine.profile) / sum(t.time_s for t in one.operator_times)
             for time in one.operator_times:
-                parts[time.operator.name] += single(factor * time.time_s)
+                parts[time.operator.name] += single(part.number * factor * time.time_s)
         parts["front end"] = beside.front_end_s
         parts["launches"] = max(0.0, asked.alone_s - sum(parts.values()))
     whole = sum(parts.values())
