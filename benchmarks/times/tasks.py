@@ -15,12 +15,13 @@ from times.setting import Setting
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
+from kvcalc.timing.chunks import Chunks, chunks
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.estimate import KernelSums, busy_prompt_time, kernel_sums, prompt_time, step_time
 from kvcalc.timing.passes import Pass
+from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import (
     Requests,
-    chunks,
     closed_loop_tpot,
     first_token,
     largest_batch,
@@ -76,14 +77,22 @@ def _running(setting: Setting) -> float:
     return min(setting.batch, max(1.0, setting.capacity(setting.held)))
 
 
+def _chunks(setting: Setting, replica: Replica) -> list[Chunks]:
+    """Those of a prompt, one by one: measured prompts have few."""
+    asked = setting.requests
+    runs = chunks(asked.computed, replica.budget, asked.prefix_hit)
+    assert all(run.number == 1 for run in runs)
+    return runs
+
+
 def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
     """Sums of the step and of what a prompt adds to it, as `timing.serving.carried_time` has them."""
     batch, replica = _running(setting), setting.replica(profile)
     apart = profile.prefill_first
     decode = Step(decode=0 if apart else batch, context=setting.context)
-    carried, pieces = KernelSums(), chunks(setting.requests, replica.budget)
-    for tokens, start in pieces:
-        mixed = Pass(replica, decode._replace(prompts=1, tokens=tokens, start=start))
+    carried, pieces = KernelSums(), _chunks(setting, replica)
+    for one in pieces:
+        mixed = Pass(replica, decode._replace(prompts=1, tokens=one.tokens, start=one.start))
         carried = carried + mixed.sums - (KernelSums() if apart else mixed.without_prompts.sums)
     seen = prefills_seen(profile, batch, setting.ragged)
     return (
@@ -111,10 +120,10 @@ def _asked(parts: Parts) -> Requests:
 
 def _prepare_ttft(setting: Setting, profile: Profile) -> dict[str, Any]:
     """The prompt alone, and the time per token of the others, which a refit of TPOT finds first."""
-    pieces = chunks(setting.requests, setting.replica(profile).budget)
+    pieces = _chunks(setting, setting.replica(profile))
     prompt = KernelSums()
-    for tokens, start in pieces:
-        prompt = prompt + Pass(setting.replica(profile), Step(prompts=1, tokens=tokens, start=start)).sums
+    for one in pieces:
+        prompt = prompt + Pass(setting.replica(profile), Step(prompts=1, tokens=one.tokens, start=one.start)).sums
     return (
         _prepare_tpot(setting, profile)
         | _prefix("prefill", prompt)

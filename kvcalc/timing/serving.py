@@ -19,12 +19,12 @@ rest; constants in `engines.toml`
 
 from bisect import bisect_left
 from collections.abc import Callable
-from itertools import pairwise
-from math import ceil, exp, hypot, log
+from math import exp, hypot, log
 from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.work import Step
+from kvcalc.timing.chunks import chunks
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.estimate import Estimate, busy_prompt_time, front_end_time
 from kvcalc.timing.passes import pass_of
@@ -32,7 +32,6 @@ from kvcalc.timing.ranges import range_around
 from kvcalc.timing.replica import Replica
 
 LARGEST_BATCH = 65_536
-MOST_CHUNKS = 64  # of one prompt that are timed one by one
 # How many run at once is itself an estimate, and those that wait their turn at the prompt do not decode: with more
 # clients than places, measured times per token are up to a third below the estimate. A judgement on some twenty runs.
 CROWDED_LOW, CROWDED_HIGH = 0.75, 1.15
@@ -145,7 +144,7 @@ def alone_time(replica: Replica, asked: Requests) -> Estimate:
     value: Quantity = front
     low: Quantity = front
     high: Quantity = front
-    parts = chunks(asked, replica.budget)
+    parts = chunks(asked.computed, replica.budget, asked.prefix_hit)
     overlap = replica.overlap(sum(part.number for part in parts))
     for part in parts:
         found = pass_of(replica, Step(prompts=1, tokens=part.tokens, start=part.start)).estimate
@@ -153,33 +152,6 @@ def alone_time(replica: Replica, asked: Requests) -> Estimate:
         times = overlap * part.number
         value, low, high = value + times * found.value, low + times * found.low, high + times * found.high
     return Estimate(value, low, high)
-
-
-class Chunks(NamedTuple):
-    """Equal chunks of a prompt that follow one another, and where the middle one starts."""
-
-    tokens: float
-    start: float
-    number: int
-
-
-def chunks(asked: Requests, budget: int) -> list[Chunks]:
-    """The equal chunks that a prompt is computed in, one after the other; of very many, runs of them.
-
-    A chunk's time is all but linear in where it starts, so that the middle one speaks for its run.
-
-    Unit: tokens
-
-    >>> chunks(Requests(3000, 1), budget=2048)
-    [Chunks(tokens=1500.0, start=0.0, number=1), Chunks(tokens=1500.0, start=1500.0, number=1)]
-    """
-    number = max(1, ceil(asked.computed / budget))
-    size = asked.computed / number
-    runs = min(number, MOST_CHUNKS)
-    ends = [run * number // runs for run in range(runs + 1)]
-    return [
-        Chunks(size, asked.prefix_hit + size * (first + last - 1) / 2, last - first) for first, last in pairwise(ends)
-    ]
 
 
 def carried_time(replica: Replica, asked: Requests, batch: Quantity) -> Quantity:
@@ -191,7 +163,7 @@ def carried_time(replica: Replica, asked: Requests, batch: Quantity) -> Quantity
     apart = replica.machine.profile.prefill_first
     decode = Step(decode=0 if apart else batch, context=asked.context)
     added: Quantity = 0.0
-    for part in chunks(asked, replica.budget):
+    for part in chunks(asked.computed, replica.budget, asked.prefix_hit):
         mixed = pass_of(replica, decode._replace(prompts=1, tokens=part.tokens, start=part.start))
         added = added + part.number * (mixed.time_s - (0.0 if apart else mixed.without_prompts.time_s))
     return added

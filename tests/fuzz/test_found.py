@@ -94,3 +94,11 @@ def test_requests_longer_than_the_model_were_not_measured(cli: Cli, tmp_path: Pa
     refused = cli(FITTED + str(path))
     assert_refused(refused)
     assert "max_model_len" in refused.err
+
+
+def test_an_index_that_names_what_no_folder_can_have(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "x" * 300}}))
+    refused = cli(f"kv {tmp_path}")
+    assert_refused(refused)
+    assert "impossible files" in refused.err

@@ -13,11 +13,11 @@ from kvcalc.catalog.models import load_model
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import Layout
+from kvcalc.timing.chunks import chunks
 from kvcalc.timing.engine_profiles import profile_for
 from kvcalc.timing.machine import with_profile
 from kvcalc.timing.ranges import Spread, Timed, range_around
 from kvcalc.timing.roofline import operator_bound
-from kvcalc.timing.serving import Requests, chunks
 
 
 def operators(name: str, step: Step, tp: int = 1) -> dict[str, Operator]:
@@ -26,15 +26,15 @@ def operators(name: str, step: Step, tp: int = 1) -> dict[str, Operator]:
 
 
 def test_chunks_follow_each_other_from_what_is_cached() -> None:
-    sizes, starts, numbers = zip(*chunks(Requests(20_000, 1), 8192), strict=True)
+    sizes, starts, numbers = zip(*chunks(20_000, 8192), strict=True)
     assert numbers == (1, 1, 1)
     assert sizes == pytest.approx([20_000 / 3] * 3)
     assert starts == pytest.approx([0, 20_000 / 3, 40_000 / 3])
-    assert chunks(Requests(20_000, 1, prefix_hit=12_000), 8192) == [(8000, 12_000, 1)]
+    assert chunks(8_000, 8192, start=12_000) == [(8000, 12_000, 1)]
 
 
 def test_runs_of_very_many_chunks_stand_for_all_of_them() -> None:
-    runs = chunks(Requests(100_000, 1, prefix_hit=500), budget=1)
+    runs = chunks(99_500, budget=1, start=500)
     assert len(runs) <= 64
     assert sum(run.number * run.tokens for run in runs) == pytest.approx(99_500)
     # What is linear in the start is exact: the starts of 99,500 chunks of one token after 500.

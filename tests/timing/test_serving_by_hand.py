@@ -12,6 +12,7 @@ from kvcalc.specs.calibration import Calibration
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.model import LayerGroup, Tensor
 from kvcalc.specs.versions import parse_version, release
+from kvcalc.timing.chunks import chunks
 from kvcalc.timing.engine_profiles import Profile, choose
 from kvcalc.timing.estimate import Estimate, KernelSums, busy_prompt_time, engine_time, prompt_time, step_time
 from kvcalc.timing.lesson import attention_flops, lesson_terms
@@ -23,7 +24,6 @@ from kvcalc.timing.serving import (
     Steady,
     beyond_capacity,
     busy_prompt,
-    chunks,
     closed_loop_tpot,
     first_token,
     hastened,
@@ -115,8 +115,8 @@ def test_a_static_batch_steps_for_each_further_token() -> None:
 def test_a_request_decodes_at_half_its_output() -> None:
     assert Requests(1000, 200, prefix_hit=300).context == 1100
     assert Requests(1000, 200, prefix_hit=300).computed == 700
-    assert chunks(Requests(8192, 1), 8192) == [(8192, 0, 1)]
-    assert chunks(Requests(1000, 1, prefix_hit=1000), 8192) == [(0, 1000, 1)]
+    assert chunks(8192, 8192) == [(8192, 0, 1)]
+    assert chunks(0, 8192, start=1000) == [(0, 1000, 1)]
 
 
 def test_short_prompts_share_a_step_of_the_budget(machine: Callable[..., Machine]) -> None:

@@ -34,10 +34,9 @@ from kvcalc.results.prefill import Disaggregation, PrefillReport, PrefillResult,
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.constraints import Within
 from kvcalc.specs.deployment import Bytes, Tokens, byte_size, number, tokens
+from kvcalc.timing.chunks import chunks as prompt_chunks
 from kvcalc.timing.estimate import prompt_time
 from kvcalc.timing.passes import Pass
-from kvcalc.timing.serving import Requests
-from kvcalc.timing.serving import chunks as prompt_chunks
 from kvcalc.units import format_count
 
 USUAL_PROMPT = 2048
@@ -176,8 +175,7 @@ def _terms(asked: Prompt) -> tuple[Term, ...]:
         attention = compute_s * single(alone.attention_flops) / single(alone.flops)
         parts |= {"weights": compute_s - attention, "attention": attention}
     else:
-        requests = Requests(input_len=beside.prompt, output_len=1, prefix_hit=beside.start)
-        for part in prompt_chunks(requests, deployed.replica.budget):
+        for part in prompt_chunks(beside.prompt - beside.start, deployed.replica.budget, beside.start):
             one = Pass(deployed.replica, Step(prompts=1, tokens=part.tokens, start=part.start))
             factor = prompt_time(one.sums, deployed.replica.machine.profile) / sum(t.time_s for t in one.operator_times)
             for time in one.operator_times:

@@ -22,6 +22,7 @@ FIRST_READ = 128 * KIB  # holds most headers whole
 LARGEST_HEADER = 100 * MIB  # the format's own limit
 LARGEST_INDEX = 64 * MIB  # a line for each tensor: the experts of the largest models take 25 MiB
 LARGEST_TOTAL = 10**15  # bytes; a thousand times the largest checkpoints
+LONGEST_NAME = 255  # bytes, of every file system in use
 MOST_FILES = 10_000
 DTYPE_BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
@@ -101,7 +102,7 @@ def read_index(index: Mapping[str, Any], what: str) -> tuple[list[str], Stored |
     """
     files = index.get("weight_map", {})
     names = sorted({name for name in files.values() if isinstance(name, str)}) if isinstance(files, dict) else []
-    bad = next((name for name in names if not name or "/" in name or "\\" in name or name.startswith(".")), None)
+    bad = next((name for name in names if not _is_file_name(name)), None)
     if bad is not None or len(names) > MOST_FILES:
         raise KvcalcError(
             f"{what} names impossible files{f': {bad[:60]!r}' if bad else ''}",
@@ -118,6 +119,12 @@ def read_index(index: Mapping[str, Any], what: str) -> tuple[list[str], Stored |
             f"{what} states an impossible total_size: {str(size)[:40]}", hint="size the config.json by itself instead"
         )
     return names, Stored(size)
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether a folder can have a file of this name, which leads nowhere else."""
+    short = len(name.encode("utf-8", "replace")) <= LONGEST_NAME
+    return bool(name) and short and "/" not in name and "\\" not in name and not name.startswith(".")
 
 
 def read_folder(folder: Path) -> tuple[Stored, str] | None:
