@@ -115,10 +115,10 @@ def test_a_layer_split_costs_a_hop_a_device() -> None:
 
 def test_what_the_flags_leave_on_the_host_is_not_on_the_card() -> None:
     whole, part = deployed("rtx4090"), deployed("rtx4090", n_gpu_layers=17)
-    assert part.weight_bytes < 0.65 * whole.weight_bytes
+    assert part.weight_bytes_per_gpu < 0.65 * whole.weight_bytes_per_gpu
     assert part.bytes_per_token(1000) == pytest.approx(whole.bytes_per_token(1000) / 2)
     moe = deployed("rtx3090", model="gpt-oss-120b", quantization=None, n_cpu_moe=36)
-    assert moe.weight_bytes < 4e9  # 117B parameters, nearly all in experts
+    assert moe.weight_bytes_per_gpu < 4e9  # 117B parameters, nearly all in experts
 
 
 def test_settings_of_llama_cpp_are_refused_to_others() -> None:
