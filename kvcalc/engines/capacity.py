@@ -8,6 +8,7 @@ check_enough_kv_cache_memory and estimate_max_model_len in vllm/v1/core/kv_cache
 checked
 """
 
+from bisect import bisect
 from fractions import Fraction
 
 from kvcalc.specs.base import Frozen
@@ -129,14 +130,8 @@ class Capacity(Frozen):
 
     def estimated_max_model_len(self, limit: int) -> int:
         """The longest single sequence that fits, at most `limit`; 0: none. Found by halving, as vLLM does."""
-        low, high = 0, limit
-        while low < high:
-            middle = (low + high + 1) // 2
-            if all(pool.fits(middle) for pool in self.pools):
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        lengths = range(1, limit + 1)
+        return bisect(lengths, False, key=lambda length: not all(pool.fits(length) for pool in self.pools))
 
 
 def length_of(model: ModelSpec, deployment: Deployment) -> int | None:

@@ -122,7 +122,7 @@ def _capped_windows(model: ModelSpec, deployment: Deployment) -> int | None:
     requests = deployment.max_num_seqs
     if requests is None or not since(version, CAPPED_SINCE):
         return None
-    window, drafts = _window(model), max(1, deployment.num_speculative_tokens + 1)
+    window, drafts = _window(model), deployment.num_speculative_tokens + 1
     interval = int(memory_constants("sglang")["window_eviction_interval"])
     each = window + interval * drafts + 2 * PAGE
     chunk = deployment.max_num_batched_tokens or int(memory_constants("sglang")["usual_prefill"])

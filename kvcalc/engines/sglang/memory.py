@@ -84,7 +84,7 @@ def static_fraction(shape: ProfileShape, gpu: GpuSpec, deployment: Deployment, v
     kept = data["constant"] + data["per_prefill_token"] * max(prefill, data["least_prefill_tokens"])
     kept += data["per_captured_batch"] * captured + data["per_eight_gpus"] * ranks / 8
     if since(version, data["prefill_graphs_since"]):
-        sizes = len(_prefill_sizes(prefill))
+        sizes = len(prefill_sizes(prefill))
         kept += data["latent_prefill_graphs"] if shape.latent else data["per_prefill_graph"] * sizes
     if total > data["floor_above"]:
         kept = max(kept, data["floor"])
@@ -113,8 +113,14 @@ def batch_defaults(gpu: GpuSpec, deployment: Deployment, version: Version) -> tu
     raise AssertionError("the last row holds for every GPU")
 
 
-def _prefill_sizes(largest: int) -> list[int]:
-    """The prompt lengths that are captured (generate_prefill_cuda_graph_batch_sizes, SGLang 0.5.23)."""
+def prefill_sizes(largest: int) -> list[int]:
+    """Prompt lengths in tokens that are captured as graphs, up to the largest.
+
+    >>> [len(prefill_sizes(largest)) for largest in (2048, 4096, 8192, 16384)]
+    [42, 50, 58, 74]
+
+    Source: _generate_prefill_cuda_graph_batch_sizes in sglang/srt/server_args.py (0.5.23)
+    """
     steps = [(4, 32, 4), (48, 256, 16), (288, 512, 32), (576, 1024, 64), (1280, 4096, 256), (4608, largest, 512)]
     return [size for low, high, step in steps for size in range(low, high + 1, step) if size <= largest]
 

@@ -33,6 +33,10 @@ def test_ranges_and_phases() -> None:
         ({"request_table": 5, "reserve": ByteRange.exactly(5)}, True),
         ({"pool_given": True, "pool": ByteRange.exactly(50)}, True),  # 50 of weights beside it
         ({"pool_given": True, "pool": ByteRange.exactly(51)}, False),
+        ({"pool_given": True, "pool": ByteRange.exactly(40), "initial_use": ByteRange.exactly(10)}, True),
+        ({"pool_given": True, "pool": ByteRange.exactly(40), "initial_use": ByteRange.exactly(11)}, False),
+        ({"pool_given": True, "pool": ByteRange.exactly(40), "non_torch": ByteRange.exactly(10)}, True),
+        ({"pool_given": True, "pool": ByteRange.exactly(40), "non_torch": ByteRange.exactly(11)}, False),
         ({"pool": None}, False),
     ],
 )

@@ -24,6 +24,7 @@ def sglang(**flags: object) -> Deployment:
         # GLM-5.2 on eight RTX PRO 6000: 464,768 tokens in 23.91 GiB, the index on every layer
         ("rtx-pro-6000-ws", "fp8", 78 * (576 + 132)),
         ("b200-sxm", "auto", 78 * (576 + 132)),  # fp8 by itself
+        ("b200-sxm", "bf16", 78 * (576 * 2 + 132)),
         ("h200-sxm", "fp8", 78 * (656 + 132)),  # FlashMLA packs scales
         ("h200-sxm", "auto", 78 * (576 * 2 + 132)),  # bf16 by itself
         ("mi355x", "fp8", 78 * (576 + 132)),
