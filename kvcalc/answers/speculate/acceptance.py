@@ -1,6 +1,7 @@
 """How many drafted tokens are accepted, from whatever is known: a rate, measured positions, files, stated lengths."""
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from kvcalc.specs.base import Frozen
 LARGEST_GAMMA = 64
 GOLDEN = 0.6180339887498949  # (√5 - 1) / 2
 LOWEST_DECAY = 0.5  # a judgement: where the search for a fit ends
+FINENESS = 2**20  # steps of a rate
 ROUNDS = 32  # of golden-section search: an interval of 1 shrinks below 1e-6
 
 
@@ -162,12 +164,5 @@ def _shape(array: Any) -> str:
 
 def break_even(speedup_of: Any) -> float | None:
     """The rate from which speculation pays, for a speed-up that grows with it; None: not even at 1."""
-    if speedup_of(1.0) <= 1:
-        return None
-    if speedup_of(0.0) > 1:
-        return 0.0
-    low, high = 0.0, 1.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        low, high = (middle, high) if speedup_of(middle) <= 1 else (low, middle)
-    return high
+    first = bisect_left(range(FINENESS + 1), True, key=lambda number: speedup_of(number / FINENESS) > 1)
+    return first / FINENESS if first <= FINENESS else None
