@@ -128,7 +128,7 @@ FITS = (
         (
             Constant("mlperf", "kernel_factor", 1.0, 2.0, 0.1),
             Constant("mlperf", "sequence_s", 1e-5, 1e-3),
-            Constant("mlperf", "arrival_share", 0.9, 1.0, 0.1),
+            Constant("mlperf", "arrival_wait", 1.0, 10.0),
         ),
     ),
     Fit(

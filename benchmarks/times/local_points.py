@@ -108,8 +108,13 @@ def flash_of(row: Row) -> str:
 
 
 @cache
+def _loaded(config: str) -> ModelSpec:
+    return load_model(config)
+
+
+@cache
 def _model(config: str, dims: str, quant: str) -> ModelSpec:
-    model = load_model(config) if config else replace(shape(json.loads(dims), "bf16"), dtype="fp16")
+    model = _loaded(config) if config else replace(shape(json.loads(dims), "bf16"), dtype="fp16")
     return requantize(model, quant, rules("llamacpp").QUANTIZATIONS, "llamacpp")
 
 

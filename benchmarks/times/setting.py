@@ -112,12 +112,13 @@ class Setting:
     def requests(self) -> Requests:
         return Requests(self.input_len, self.output_len, equal=not self.ragged)
 
-    def with_tp(self, tp: int) -> "Setting":
-        return replace(self, layout=replace(self.layout, tensor_parallel_size=tp))
+    def split(self, tp: int, pp: int) -> "Setting":
+        """The same on so many ranks and stages."""
+        return replace(self, layout=replace(self.layout, tensor_parallel_size=tp, pipeline_parallel_size=pp))
 
-    def capacity(self, tokens: float, reserved: float = RESERVED_BYTES) -> float:
-        """Sequences of so many tokens that the pool of one replica holds."""
-        pool = POOL_SHARE * (self.gpu.memory_bytes - reserved - self._weights())
+    def capacity(self, tokens: float, share: float = POOL_SHARE) -> float:
+        """Sequences of so many tokens that the pool of one replica holds: a share of what is free."""
+        pool = share * (self.gpu.memory_bytes - RESERVED_BYTES - self._weights())
         each = cache_profile(self.model, self.cache_dtype, layout=self.layout).stored(int(tokens))
         return max(0.0, pool / each * self.layout.pipeline_parallel_size)
 

@@ -4,17 +4,17 @@
 of engine constants, and leaving out one cell after the other, costs next to nothing.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from times.saturated import prepare_saturated, prepare_tuned, saturated, tuned
 from times.setting import Setting
+from times.sums import Parts, decode_sums, named, prefill_sums, sums_of
 
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Step
-from kvcalc.errors import KvcalcError
 from kvcalc.timing.chunks import Chunks, chunks
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.estimate import KernelSums, busy_prompt_time, kernel_sums, prompt_time, step_time
@@ -24,16 +24,11 @@ from kvcalc.timing.serving import (
     Requests,
     closed_loop_tpot,
     first_token,
-    largest_batch,
     polling,
     prefills_seen,
-    saturated_tokens_per_s,
     static_batch_time,
 )
 
-Parts = Mapping[str, Any]
-PROMPT_TOKENS = 8192  # of a step
-MOST_SEQUENCES = 2048  # an engine's cap on sequences in flight where it is tuned for throughput
 SERVED = ("tpot", "ttft")
 
 
@@ -50,23 +45,6 @@ class Task(NamedTuple):
     prepare: Callable[[Setting, Profile], dict[str, Any]]
     formula: Callable[[Any, Profile], Any]
     rate: bool = False  # the formula gives something per second
-
-
-def decode_sums(setting: Setting, profile: Profile, batch: float, context: float | None = None) -> KernelSums:
-    step = Step(decode=batch, context=setting.context if context is None else context)
-    return Pass(setting.replica(profile), step).sums
-
-
-def prefill_sums(setting: Setting, profile: Profile, prompts: float = 1) -> KernelSums:
-    return Pass(setting.replica(profile), Step(prompts=prompts, tokens=setting.input_len)).sums
-
-
-def _prefix(name: str, sums: KernelSums) -> dict[str, Any]:
-    return {f"{name}.{field.name}": getattr(sums, field.name) for field in fields(KernelSums)}
-
-
-def _sums(name: str, parts: Parts) -> KernelSums:
-    return KernelSums(**{field.name: parts[f"{name}.{field.name}"] for field in fields(KernelSums)})
 
 
 # Serving in a closed loop ---------------------------------------------------------------------------------------------
@@ -96,21 +74,21 @@ def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
         carried = carried + mixed.sums - (KernelSums() if apart else mixed.without_prompts.sums)
     seen = prefills_seen(profile, batch, setting.ragged)
     return (
-        _prefix("decode", decode_sums(setting, profile, batch))
-        | _prefix("carried", carried)
+        named("decode", decode_sums(setting, profile, batch))
+        | named("carried", carried)
         | {"batch": batch, "others": batch - seen, "output_len": setting.output_len, "passes": float(len(pieces))}
     )
 
 
 def _tpot(parts: Parts, profile: Profile) -> Any:
-    step = step_time(_sums("decode", parts), profile, parts["batch"])
+    step = step_time(sums_of("decode", parts), profile, parts["batch"])
     return closed_loop_tpot(step, _prompt(parts, profile, "carried"), parts["others"], _asked(parts))
 
 
 def _prompt(parts: Parts, profile: Profile, name: str) -> Any:
     """Seconds of a prompt in so many passes."""
-    sums = _sums(name, parts)
-    layers = _sums("decode", parts).layers if "decode.layers" in parts else sums.layers
+    sums = sums_of(name, parts)
+    layers = sums_of("decode", parts).layers if "decode.layers" in parts else sums.layers
     return prompt_time(sums, profile) + parts["passes"] * profile.prompt_layer_s * layers
 
 
@@ -126,7 +104,7 @@ def _prepare_ttft(setting: Setting, profile: Profile) -> dict[str, Any]:
         prompt = prompt + Pass(setting.replica(profile), Step(prompts=1, tokens=one.tokens, start=one.start)).sums
     return (
         _prepare_tpot(setting, profile)
-        | _prefix("prefill", prompt)
+        | named("prefill", prompt)
         | {
             "ragged": float(setting.ragged),
             "clients": setting.batch,
@@ -139,7 +117,7 @@ def _prepare_ttft(setting: Setting, profile: Profile) -> dict[str, Any]:
 def _ttft(parts: Parts, profile: Profile) -> Any:
     """As `timing.serving.steady_state` has it; clients beyond those that run at once wait."""
     prompt, running = _prompt(parts, profile, "prefill"), parts["batch"]
-    step = step_time(_sums("decode", parts), profile, running)
+    step = step_time(sums_of("decode", parts), profile, running)
     tpot = _tpot(parts, profile)
     found = [
         first_token(profile, _asked(parts)._replace(equal=equal), running, (prompt, step, tpot))
@@ -155,7 +133,7 @@ def _ttft(parts: Parts, profile: Profile) -> Any:
 
 
 def _prepare_alone(setting: Setting, profile: Profile) -> dict[str, Any]:
-    return _prefix("prefill", prefill_sums(setting, profile, setting.batch)) | {"passes": 1.0}
+    return named("prefill", prefill_sums(setting, profile, setting.batch)) | {"passes": 1.0}
 
 
 def _alone(parts: Parts, profile: Profile) -> Any:
@@ -165,87 +143,28 @@ def _alone(parts: Parts, profile: Profile) -> Any:
 def _prepare_decode(setting: Setting, profile: Profile) -> dict[str, Any]:
     batch = setting.batch
     context = float(setting.case.get("context") or setting.context)
-    return _prefix("decode", decode_sums(setting, profile, batch, context)) | {"batch": batch}
+    return named("decode", decode_sums(setting, profile, batch, context)) | {"batch": batch}
 
 
 def _decode(parts: Parts, profile: Profile) -> Any:
-    return step_time(_sums("decode", parts), profile, parts["batch"])
+    return step_time(sums_of("decode", parts), profile, parts["batch"])
 
 
 def _prepare_static(setting: Setting, profile: Profile) -> dict[str, Any]:
     return (
-        _prefix("decode", decode_sums(setting, profile, setting.batch))
-        | _prefix("prefill", prefill_sums(setting, profile, setting.batch))
+        named("decode", decode_sums(setting, profile, setting.batch))
+        | named("prefill", prefill_sums(setting, profile, setting.batch))
         | {"batch": setting.batch, "output_len": setting.output_len}
     )
 
 
 def _static(parts: Parts, profile: Profile) -> Any:
-    step = step_time(_sums("decode", parts), profile, parts["batch"])
-    return static_batch_time(step, busy_prompt_time(_sums("prefill", parts), profile), parts["output_len"])
-
-
-# More requests than slots ---------------------------------------------------------------------------------------------
-
-
-def _prepare_saturated(setting: Setting, profile: Profile, batch: float | None = None) -> dict[str, Any]:
-    """The pool holds whole requests: schedulers that never evict reserve the answer's length from the start."""
-    if batch is None:
-        batch = max(1.0, min(MOST_SEQUENCES, setting.capacity(setting.length)))
-    # Prompts share steps, and so the reading of weights. Without stated lengths they are another machine's work.
-    together = max(1.0, PROMPT_TOKENS / max(setting.input_len, 1))
-    prefill = prefill_sums(setting, profile, together) / together if setting.output_len else KernelSums()
-    return (
-        _prefix("decode", decode_sums(setting, profile, batch))
-        | _prefix("prefill", prefill)
-        | {"batch": batch, "output_len": setting.output_len or 1.0}
-    )
-
-
-def _saturated(parts: Parts, profile: Profile) -> Any:
-    step = step_time(_sums("decode", parts), profile, parts["batch"])
-    prefill = busy_prompt_time(_sums("prefill", parts), profile)
-    return saturated_tokens_per_s(step, prefill, parts["batch"], parts["output_len"])
-
-
-# MLPerf Inference limits the latency by scenario, seconds per output token; parallelism is the submitter's to choose.
-SCENARIO_LIMIT_S = {"Offline": None, "Server": 0.2, "Interactive": 0.04}
-
-
-def _prepare_tuned(setting: Setting, profile: Profile) -> dict[str, Any]:
-    """The tensor parallelism with the highest throughput, at the largest batch that keeps the limit."""
-    limit = SCENARIO_LIMIT_S[setting.case["scenario"]]
-    gpus = setting.case["n_gpus"]
-    best: dict[str, Any] = {}
-    for tp in (1, 2, 4, 8):
-        if gpus % tp:
-            continue
-        one = setting.with_tp(tp)
-        most = min(MOST_SEQUENCES, int(one.capacity(one.length)))
-        if limit is not None:
-            most = largest_batch(partial(_tuned_tpot, one, profile), limit, most) or 0
-        if most < 1:
-            continue
-        parts = _prepare_saturated(one, profile, most) | {"replicas": gpus / tp, "arrivals": float(limit is not None)}
-        if not best or _tuned(parts, profile) > _tuned(best, profile):
-            best = parts
-    if not best:
-        raise KvcalcError("no layout of 1, 2, 4 or 8 GPUs meets the limit", hint="state tp")
-    return best
-
-
-def _tuned_tpot(setting: Setting, profile: Profile, batch: float) -> float:
-    parts = _prepare_saturated(setting, profile, batch)
-    return float(batch / _saturated(parts, profile))
-
-
-def _tuned(parts: Parts, profile: Profile) -> Any:
-    share = np.where(parts["arrivals"] > 0, profile.arrival_share, 1.0)
-    return _saturated(parts, profile) * parts["replicas"] * share
+    step = step_time(sums_of("decode", parts), profile, parts["batch"])
+    return static_batch_time(step, busy_prompt_time(sums_of("prefill", parts), profile), parts["output_len"])
 
 
 def _prepare_prompts(setting: Setting, profile: Profile) -> dict[str, Any]:
-    return _prefix("prefill", prefill_sums(setting, profile)) | {"tokens": setting.input_len, "passes": 1.0}
+    return named("prefill", prefill_sums(setting, profile)) | {"tokens": setting.input_len, "passes": 1.0}
 
 
 def _prompts(parts: Parts, profile: Profile) -> Any:
@@ -256,11 +175,11 @@ def _prepare_dispatch(setting: Setting, profile: Profile) -> dict[str, Any]:
     """Every row to the ranks of its experts, once."""
     operators = step_operators(setting.model, setting.layout, Step(decode=setting.batch, context=1), "bf16")
     sent = [replace(operator, count=1) for operator in operators if operator.kind == "all_to_all"]
-    return _prefix("sent", kernel_sums(sent[:1], setting.machine(profile)))
+    return named("sent", kernel_sums(sent[:1], setting.machine(profile)))
 
 
 def _dispatch(parts: Parts, profile: Profile) -> Any:
-    return _sums("sent", parts).total_s(profile)
+    return sums_of("sent", parts).total_s(profile)
 
 
 TASKS = {
@@ -270,7 +189,7 @@ TASKS = {
     "alone": Task(_prepare_alone, _alone),
     "decode": Task(_prepare_decode, _decode),
     "static": Task(_prepare_static, _static),
-    "saturated": Task(_prepare_saturated, _saturated, rate=True),
-    "tuned": Task(_prepare_tuned, _tuned, rate=True),
+    "saturated": Task(prepare_saturated, saturated, rate=True),
+    "tuned": Task(prepare_tuned, tuned, rate=True),
     "prompts": Task(_prepare_prompts, _prompts, rate=True),
 }

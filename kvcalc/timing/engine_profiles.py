@@ -38,6 +38,7 @@ class Profile(NamedTuple):
     kernel_factor: float = 1  # of all kernels: below 1 where better ones than the measured are run
     launch_factor: float = 1  # of their latencies
     link_factor: float = 1  # of collectives
+    elementwise_factor: float = 1  # of norms, activations and additions: 0 where multiplications have them fused in
     fused_experts: bool = True  # False: one multiplication a matrix, over the gathered experts
     reread_bytes_per_s: float = (
         0  # 0: query heads of a group share one reading of the cache; else from L2, at this rate
@@ -57,7 +58,7 @@ class Profile(NamedTuple):
     seen_slope_equal: float = 0
     seen_base_ragged: float = 1
     seen_slope_ragged: float = 0
-    arrival_share: float = 1  # of the saturated throughput, where requests arrive at random and latency is limited
+    arrival_wait: float = 0  # random arrivals wait so many requests' time, where the first token's is limited
     # Evidence
     points: int = 0
     cells: int = 0

@@ -24,7 +24,7 @@ PACKAGE = Path(kvcalc.__file__).parent
 EVIDENCE = {"name", "engine", "since", "vendor", "points", "cells", "error", "note"}
 # Engines of benchmarks: what they measured is in the fits, and no command serves with them.
 BENCHMARKS_ONLY = {"gpt-fast", "mlperf", "any"}
-OF_BENCHMARKS = {"arrival_share"}  # of MLPerf's scenarios
+OF_BENCHMARKS = {"arrival_wait"}  # of MLPerf's scenarios
 
 
 def sources() -> str:

@@ -34,7 +34,8 @@ def operator_time(operator: Operator, machine: Machine) -> Times:
     if kind == "experts":
         return experts_seconds(operator, machine)
     if kind in ("elementwise", "embedding"):
-        return 0.0, operator.bytes / ((machine.kernels.elementwise_share or 1) * machine.bandwidth)
+        share = machine.kernels.elementwise_share or 1
+        return 0.0, machine.profile.elementwise_factor * operator.bytes / (share * machine.bandwidth)
     if kind == "host":
         return host_seconds(operator, machine)
     return collective_seconds(operator, machine)
