@@ -83,7 +83,7 @@ def _merged(chain: list[Kernels]) -> Kernels:
             known = {_key(row, keys) for row in mine}
             more = [row for row in getattr(other, field) if known.isdisjoint((_key(row, keys), _whatever(row, keys)))]
             changes[field] = (*mine, *more)
-        for field in ("elementwise_share", "index_s", "weight_only_share", "experts_flops_share"):
+        for field in ("elementwise_share", "sustained_share", "index_s", "weight_only_share", "experts_flops_share"):
             changes[field] = getattr(first, field) or getattr(other, field)
         first = replace(first, **changes)
     return first

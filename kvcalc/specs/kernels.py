@@ -96,6 +96,7 @@ class Kernels(Frozen):
     date: str | None = None
     like: str | None = None
     elementwise_share: Share | None = None  # of the bandwidth: norms, rotary, activations, and what does not fuse
+    sustained_share: Share | None = None  # of `flops_share`, what power and heat leave beyond a short measurement
     index_s: Latency = 0  # a layer of sparse attention: choosing, rotating and quantizing beside the scores
     # By bits: widening weights costs this much bandwidth.
     weight_only_share: dict[str, Share] = field(default_factory=dict)

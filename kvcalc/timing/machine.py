@@ -52,6 +52,11 @@ class Machine(NamedTuple):
         )
 
     @property
+    def sustained_share(self) -> float:
+        """Of the FLOP/s that kernels reached when measured for a moment, what is left over whole prompts."""
+        return self.kernels.sustained_share or 1.0
+
+    @property
     def widest_peak(self) -> float:
         """Dense FLOP/s of the first of these element types that the data sheet has a rate for."""
         found = (self.gpu.peak(name) for name in ("fp16", "bf16", "fp32"))

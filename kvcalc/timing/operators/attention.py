@@ -98,5 +98,5 @@ def prompt_seconds(operator: Operator, machine: Machine) -> Times:
         peak,
         row.latency_s,
         row.bandwidth_share,
-        row.flops_share,
+        row.flops_share * machine.sustained_share,
     )

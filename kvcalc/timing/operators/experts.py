@@ -6,8 +6,9 @@ Source: as a multiplication (`matmul.py`), with the constants of [[experts]] in 
 
 from dataclasses import replace
 from functools import reduce
+from math import log
 
-from kvcalc.counting.arrays import Quantity, least
+from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.machine import Machine
@@ -22,6 +23,26 @@ EQUALS = {"fp8": ("fp8-block",), "fp8-block": ("fp8",), "fp8-channel": ("fp8", "
 QUANTIZES = {"mxfp4-a8": "mxfp8"}  # kernels that take narrower activations than the weights' format says
 # Four-bit experts that are widened were measured as mxfp4 alone; where that kernel is slow, as any other's: int4.
 WEIGHT_ONLY_4 = ("mxfp4", "int4")
+
+# Where replicas share experts, each expert gets the rows of all: from FEW_ROWS on its tiles fill, at MANY_ROWS they are
+# those of a model of few experts. deepseek-ai/DeepGEMM has 1.2 to 1.3 PFLOP/s on H800 at 4,096 to 8,192 rows a group.
+FEW_ROWS, MANY_ROWS = 512, 2048
+
+
+def shared_tiles(shares: dict[int, float], experts: int, rows: Quantity) -> Quantity:
+    """The share of the peak that experts reach: by how many there are, and by the rows of one that is woken.
+
+    >>> [round(shared_tiles({1: 0.5, 32: 0.2}, 256, rows), 2) for rows in (256, 1024, 4096)]
+    [0.2, 0.32, 0.5]
+    >>> round(shared_tiles({1: 0.5, 32: 0.2}, 8, 256), 2)
+    0.5
+    """
+    share = shares[max(least_held for least_held in shares if least_held <= experts)]
+    most = max(share, shares[min(shares)])
+    if most == share:
+        return share
+    filled = least(greatest(rows / FEW_ROWS, 1.0), MANY_ROWS / FEW_ROWS)
+    return share * filled ** (log(most / share) / log(MANY_ROWS / FEW_ROWS))
 
 
 def experts_seconds(operator: Operator, machine: Machine) -> Times:
@@ -44,8 +65,8 @@ def experts_seconds(operator: Operator, machine: Machine) -> Times:
     equals = EQUALS.get(operator.format, ())
     names = (operator.format, *equals, *widened, dtype, ALIKE.get(dtype, dtype), ANY)
     rows = next((found for name in names if (found := [row for row in usable if row.dtype == name])), usable)
-    shares = machine.kernels.experts_flops_share
-    flops_share = shares[max((key for key in shares if int(key) <= load.experts), key=int)]
+    shares = {int(least_held): share for least_held, share in machine.kernels.experts_flops_share.items()}
+    flops_share = machine.sustained_share * shared_tiles(shares, load.experts, operator.rows / load.woken)
     totals: list[Quantity] = []
     for row in rows:
         peak = arithmetic(machine.gpu, QUANTIZES.get(row.dtype, operator.compute))[1]

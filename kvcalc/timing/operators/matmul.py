@@ -24,7 +24,7 @@ def matmul_time(
     peak: float,
     latency: float,
     bandwidth_share: float,
-    flops_share: float,
+    flops_share: Quantity,
     walk_s: Quantity = 0.0,
 ) -> Times:
     """A multiplication, or all experts of a layer: bytes at a share of the bandwidth against FLOPs at one of the peak.
@@ -48,4 +48,5 @@ def gemm_seconds(operator: Operator, machine: Machine) -> Times:
     share = row.bandwidth_share
     if operator.bits <= 8 and dtype not in NARROW:
         share *= machine.kernels.weight_only_share.get("4" if operator.bits <= 4 else "8", 1)
-    return matmul_time(operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, share, row.flops_share)
+    flops_share = row.flops_share * machine.sustained_share
+    return matmul_time(operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, share, flops_share)
