@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.catalog.quantization.online import requantize
+from kvcalc.engines import loaded_weight_bytes
 from kvcalc.engines.lowered import lowered_length
 from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
@@ -51,6 +52,44 @@ def test_builds_before_took_a_fixed_length() -> None:
     assert old is not None
     assert old.tokens == 4096
     assert lowered_length(LLAMA, load_gpu("h100-sxm"), llamacpp(engine_version="b8000")) is None
+
+
+TOKEN = 131_072  # 32 layers x 2 x 8 heads x 128 elements of 2 bytes
+
+
+def buffer(rows: int) -> int:
+    """Logits and hidden states in float32."""
+    return rows * (128_256 + 4096) * 4
+
+
+@pytest.mark.parametrize(
+    "rows, kept",
+    [
+        (512, int(0.8 * GIB) + 4 * buffer(512)),  # the pool's low end lies more than a gibibyte below its value
+        (64, int(0.4 * GIB) + buffer(64) + GIB),
+    ],
+)
+def test_tokens_beside_what_is_kept(rows: int, kept: int) -> None:
+    found = lowered_length(LLAMA, CARD, llamacpp(ubatch_size=rows))
+    assert found is not None
+    weights = loaded_weight_bytes(LLAMA, llamacpp())
+    assert found.tokens == (CARD.usable_memory_bytes - weights - kept) // TOKEN // 256 * 256
+
+
+@pytest.mark.parametrize("tokens, lowered", [(4096, 4096), (4095, None), (131_071, 130_816), (131_072, None)])
+def test_no_less_than_4096_tokens(tokens: int, lowered: int | None) -> None:
+    """`--fit-ctx` of llama.cpp."""
+    needed = loaded_weight_bytes(LLAMA, llamacpp()) + int(0.8 * GIB) + 4 * buffer(512) + tokens * TOKEN
+    found = lowered_length(LLAMA, replace(CARD, usable_memory_bytes=needed), llamacpp())
+    assert (found.tokens if found else None) == lowered
+
+
+@pytest.mark.parametrize("version, longest, tokens", [("b7409", 131_072, 4096), ("b7410", 131_072, None),
+                                                      ("b7409", 4097, 4096), ("b7409", 4096, None)])  # fmt: skip
+def test_the_build_that_fits_by_itself(version: str, longest: int, tokens: int | None) -> None:
+    """--fit came with pull request 16653, build 7410."""
+    found = lowered_length(replace(LLAMA, max_context=longest), load_gpu("h100-sxm"), llamacpp(engine_version=version))
+    assert (found.tokens if found else None) == tokens
 
 
 @given(st.integers(8 * GIB, 40 * GIB), st.integers(0, 2 * GIB))

@@ -105,11 +105,10 @@ def model_layers(model: ModelSpec, deployment: Deployment, rules: Planning) -> l
     of = {id(mixer): mixer for mixer in mixers}  # equal layers share one mixer
     own = {key: _pages(mixer, dtype, tp, block) for key, mixer in of.items()}
     pages = [own[id(mixer)] for mixer in mixers]
-    widest = max((page.page_bytes for found in pages for page in found), default=0)
     layers: list[Layer] = []
     for (index, _), mixer, found in zip(every, mixers, pages, strict=True):
         if isinstance(mixer, Recurrent):
-            layers.append((index, state_page(local_state_bytes(mixer, model, deployment, model_dtype), widest)))
+            layers.append((index, state_page(local_state_bytes(mixer, model, deployment, model_dtype))))
         layers.extend((index, page) for page in found)
     return layers
 

@@ -74,6 +74,6 @@ def block_of(mixers: Iterable[Mixer], block_size: int, state: int, cache_dtype: 
     return aligned_block(block_size, state, attention, any(isinstance(mixer, LatentAttention) for mixer in every))
 
 
-def state_page(state: int, widest: int) -> Page:
-    """A state's page, padded to the attention's."""
-    return Page(kind="state", page_bytes=max(state, widest), shape=(state,))
+def state_page(state: int) -> Page:
+    """A state's page; groups pad it to the attention's."""
+    return Page(kind="state", page_bytes=state, shape=(state,))

@@ -13,7 +13,6 @@ from kvcalc.engines.vllm.settings import VllmSettings
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.versions import row_for
-from kvcalc.units import GIB
 
 
 def communicating(deployment: Deployment, moe: bool) -> int:
@@ -43,9 +42,8 @@ def non_torch(gpu: GpuSpec, deployment: Deployment, settings: VllmSettings, moe:
     if gpu.unified_memory:
         return growth(ranks)
     row = row_for(rows, settings.version, group=_group(gpu, deployment, ranks))
-    more = row["high"] - row["value"] if ranks > 1 else 0
-    value = row["value"] + row.get("per_doubling", 0) * max(0, ranks.bit_length() - 2)
-    return ByteRange(low=int(row["low"] * GIB), value=int(value * GIB), high=int(max(row["high"], value + more) * GIB))
+    more = row.get("per_doubling", 0) * max(0, ranks.bit_length() - 2)
+    return gib_range({"low": row["low"], "value": row["value"] + more, "high": row["high"] + more})
 
 
 def initial_use(gpu: GpuSpec, deployment: Deployment, moe: bool) -> ByteRange:

@@ -35,7 +35,8 @@ def test_blocks_of_logs(spec: ModelSpec, flags: dict[str, object], pool: int, to
 def test_each_window_has_blocks_of_its_own() -> None:
     held = capacity(GPT_OSS_20B, Deployment(engine="trtllm", max_model_len=8192), 10 * GIB)
     full, window = held.pools
-    assert full.block_bytes == window.block_bytes
+    assert full.block_bytes == window.block_bytes == 32 * 12 * 2048  # twelve layers of 2,048 bytes a token each
+    assert [group.page_bytes for pool in held.pools for group in pool.groups] == [32 * 12 * 2048] * 2
     assert window.num_blocks / full.num_blocks == pytest.approx(128 / 8192, rel=0.01)
     assert filled(held) <= 10 * GIB
 
