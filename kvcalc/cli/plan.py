@@ -7,6 +7,7 @@ from kvcalc.cli.flags import GPU, OUTPUT, SERVED, SERVING, TARGETS, WORKLOAD, Fl
 from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 from kvcalc.cli.progress import bar
+from kvcalc.errors import KvcalcError
 
 LENGTHS = tuple(
     flag for flag in (*WORKLOAD, *SERVED) if flag.field in ("input_len", "output_len", "prefix_hit", "equal_lengths")
@@ -66,6 +67,8 @@ def command(model: ModelArgument, flags: Flags) -> None:
 
     with bar() if "percentile" in flags else nullcontext(_no_bar) as progress:
         report = plan_from(model, flags, progress, cores=os.cpu_count() or 1)
+    if "emit" in flags and report.result.emitted is None and output.format != "json":
+        raise KvcalcError(f"--emit: {' '.join(report.result.summary)}", hint="leave --emit out to see what is nearest")
     if report.result.emitted is not None and output.format != "json":
         output.write(report.result.emitted)
         if output.path in (None, "-"):

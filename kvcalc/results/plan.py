@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from kvcalc.results.base import Range, Report
+from kvcalc.results.base import Fit, Range, Report
 from kvcalc.results.performance import TokenPrices
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.price import Price
@@ -69,6 +69,9 @@ class Candidate(Frozen):
     deployment: dict[str, Any]  # by field, what its flags say; `gpu` among them
     gpu: str
     layout: str  # in short: TP8 PP2
+    fits: bool | None  # the engine starts; None: it may, for the need lies inside the pool's range
+    fit: Fit
+    reason: str | None
     weights: str  # how they are stored
     cache: str  # its element type
     drafts: int  # tokens drafted for each pass; 0: none
@@ -121,6 +124,9 @@ class PlanResult(Frozen):
     """Those that meet the targets, cheapest first; where none does, the nearest."""
 
     model: str
+    fits: bool | None  # the first; where there is none: false
+    fit: Fit
+    reason: str | None
     met: bool
     objective: str
     input_len: int

@@ -159,9 +159,9 @@ class SimulateResult(Frozen):
     load: Value
     capacity_requests_per_s: Value
     queued_share: Value  # of the time in which requests arrive, somebody waited
-    verdict: Verdict
-    verdict_low: Verdict  # if steps are as long as the range says they may be
-    verdict_high: Verdict
+    verdict: Verdict | None  # None: nothing runs, for it does not fit
+    verdict_low: Verdict | None  # if steps are as long as the range says they may be
+    verdict_high: Verdict | None
     max_num_seqs: int
     num_blocks: int
     block_size: int

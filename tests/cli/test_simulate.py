@@ -267,3 +267,27 @@ def test_when_blocks_run_out(cli: Cli) -> None:
     found = answer(cli, f"{line} --num-gpu-blocks-override 5")
     assert found["pool_full_s"] == 5
     assert answer(cli, f"{line} --num-gpu-blocks-override 6")["pool_full_s"] is None
+
+
+def test_what_does_not_fit_is_answered_so(cli: Cli) -> None:
+    """70B of bf16 on an L4: the verdict of `size`, in the JSON and at the top of the page, and no latencies."""
+    line = "llama-3-70b --gpu l4"
+    ran = cli(f"simulate {line} --isl 512 --osl 64 --request-rate 1 --requests 20 --json")
+    assert ran.code == 0
+    size = cli(f"size {line} --isl 512 --osl 64 --json").result
+    assert [ran.result[name] for name in ("fits", "fit", "reason")] == [
+        size[name] for name in ("fits", "fit", "reason")
+    ]
+    assert ran.result["fits"] is False
+    assert ran.result["ttft_s"]["p99"] is ran.result["output_tokens_per_s"] is ran.result["verdict"] is None
+    page = cli(f"simulate {line} --isl 512 --osl 64 --request-rate 1 --requests 20").out
+    assert "does not fit: weights and overhead exceed the memory by" in page.splitlines()[1]
+    sweep = cli(f"simulate {line} --gpu h200-sxm -tp 4 --isl 512 --osl 64 --request-rate 1 --requests 20 --json").result
+    assert [one["result"]["fits"] for one in sweep["points"]] == [False, True]
+
+
+def test_a_deployment_that_does_not_start_is_said_so_beside_its_latencies(cli: Cli) -> None:
+    """One sequence of max_model_len has no room, and the short requests would have some."""
+    page = cli("simulate llama-3-8b --gpu l4 --kv-memory 500MB --isl 512 --osl 64 --request-rate 1 --requests 20").out
+    assert "does not fit: one sequence of max_model_len = 8,192 needs more" in " ".join(page.split()[:60])
+    assert "TTFT" in page

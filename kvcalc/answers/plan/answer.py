@@ -1,35 +1,29 @@
 """`kvcalc plan`: which GPUs, how many, what they cost, and the line that starts them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.plan.apart import Apart, apart
-from kvcalc.answers.plan.asked import Asked
+from kvcalc.answers.plan.asked import Asked, asked_of
 from kvcalc.answers.plan.candidate import Held, candidate
-from kvcalc.answers.plan.demand import demand
 from kvcalc.answers.plan.emission import emission, emission_apart
 from kvcalc.answers.plan.halves import Load, searched
-from kvcalc.answers.plan.money import api_price
+from kvcalc.answers.plan.lacking import lacking, nothing_fits, question_of
 from kvcalc.answers.plan.pools import separate_pools
 from kvcalc.answers.plan.ranking import front, ranked
-from kvcalc.answers.plan.search import Found, Limits, Outcome
-from kvcalc.answers.plan.settings import CONTAINERS, SPREAD, PlanSettings, available
+from kvcalc.answers.plan.search import Found, Outcome
+from kvcalc.answers.plan.settings import SPREAD, PlanSettings, available
 from kvcalc.answers.plan.space import Space, priced
-from kvcalc.answers.plan.targets import Targets
-from kvcalc.answers.plan.traced import Traced, traced_load
 from kvcalc.answers.plan.tuning import tuned
-from kvcalc.catalog.gpus import load_gpu
+from kvcalc.answers.plan.unused import unused_flags
 from kvcalc.catalog.models import load_model
-from kvcalc.errors import KvcalcError
 from kvcalc.results.data import data_of
-from kvcalc.results.plan import Candidate, PlanReport, PlanResult
-from kvcalc.specs.base import Assumption, replace
-from kvcalc.specs.checked import checked
-from kvcalc.specs.deployment import IDEAL, USUAL_ENGINE, engine_called
+from kvcalc.results.plan import PlanReport, PlanResult
+from kvcalc.specs.base import Assumption
+from kvcalc.specs.deployment import USUAL_ENGINE, engine_called
 from kvcalc.specs.load import Workload
-from kvcalc.units import format_usd
 
 Progress = Callable[[str, float], None]
 MOST_SIMULATED = 10
@@ -56,9 +50,9 @@ def plan(
         cores: processes that search at the same time.
 
     Raises:
-        KvcalcError: no load, no lengths, or nothing that could be tried.
+        KvcalcError: no load, no lengths, or nothing that can be deployed at all.
     """
-    asked = _asked(model, flags, settings)
+    asked = asked_of(model, flags, settings)
     names = asked.given.get("gpu") or list(available(settings))
     engine = engine_called(str(asked.given.get("engine", [USUAL_ENGINE])[0]))
     read = cache(partial(load_model, strict=bool(flags.get("strict"))))
@@ -69,7 +63,7 @@ def plan(
         outcome.met.extend(tuned(space, done.found, asked.demand, asked.targets, asked.limits))
     best = ranked(outcome.met, settings.objective) or ranked(outcome.beyond, settings.objective) or outcome.nearest
     if not best:
-        raise KvcalcError(*_nothing(outcome))
+        return nothing_fits(asked, outcome, space, _inputs(asked))
     result = _result(asked, outcome, best) if settings.percentile is None else _held(asked, outcome, best, progress)
     first = best[0].fleet.deployed
     return PlanReport(
@@ -80,6 +74,7 @@ def plan(
             *asked.traced.assumptions,
             *first.question.assumptions,
             *assumptions_of(first),
+            *unused_flags(best[0], asked),
         ),
         sources=(*first.model.sources, *first.gpu.sources.values()),
         warnings=(*first.model.warnings, *first.bill.warnings),
@@ -97,27 +92,6 @@ def _latencies(settings: PlanSettings, workload: Workload) -> Assumption:
     return Assumption(name="latencies", value=f"p{settings.percentile:g}", why=why)
 
 
-def _asked(model: str, flags: Mapping[str, Any], settings: PlanSettings) -> Asked:
-    given = {name: list(value) if isinstance(value, (list, tuple)) else [value] for name, value in flags.items()}
-    if settings.emit is not None and settings.emit not in CONTAINERS:
-        given.setdefault("engine", [settings.emit])
-    if IDEAL in given.get("engine", ()):
-        raise KvcalcError("--engine ideal serves nobody: a plan needs an engine that runs", hint="leave --engine out")
-    traced = traced_load(settings.trace, given)
-    workload, load = _workload(given, traced), demand(settings, traced.request_rate)
-    return Asked(
-        model=model,
-        given=given | {"input_len": [workload.input_len], "output_len": [workload.output_len]},
-        settings=settings,
-        workload=workload,
-        demand=load,
-        targets=_targets(workload, settings),
-        limits=_limits(settings),
-        api=api_price(settings.api_price),
-        traced=traced,
-    )
-
-
 def _held(asked: Asked, outcome: Outcome, best: list[Found], progress: Progress) -> PlanResult:
     """The best of the list through the simulator, each with the replicas that the percentile takes."""
     from kvcalc.answers.plan.simulated import all_held
@@ -132,31 +106,25 @@ def _held(asked: Asked, outcome: Outcome, best: list[Found], progress: Progress)
 
 def _result(asked: Asked, outcome: Outcome, best: list[Found], held: Mapping[int, Held] | None = None) -> PlanResult:
     """The best of the list and those on the front; where nothing meets the targets, the nearest."""
-    settings, workload, met = asked.settings, asked.workload, bool(outcome.met)
+    settings, met = asked.settings, bool(outcome.met)
     on_front = front(best, settings.objective) if met else set()
     shown = [i for i in range(len(best)) if i < (settings.top if met else NEAREST) or _worth(best, i, on_front)]
     separate = _apart(asked, best)
     found = tuple(candidate(best[i], asked, i in on_front, (held or {}).get(id(best[i].fleet))) for i in shown)
     return PlanResult(
+        **question_of(asked),
         model=best[0].fleet.deployed.model.name,
+        fits=found[0].fits,
+        fit=found[0].fit,
+        reason=found[0].reason,
         met=met,
-        objective=settings.objective,
-        input_len=workload.input_len or 0,
-        output_len=workload.output_len or 0,
-        prefix_hit=workload.prefix_hit or 0,
-        users=asked.demand.users,
-        think_s=asked.demand.think_s,
-        request_rate=asked.demand.request_rate,
-        targets={name: getattr(asked.targets, name) for name in ("ttft_s", "tpot_s", "e2e_s")},
-        judge=settings.judge,
-        percentile=settings.percentile,
         candidates=found,
         separate_pools=tuple(separate_pools(one, asked) for one in separate),
         tried=outcome.tried,
         fitting=len(outcome.met) + len(outcome.beyond) + len(outcome.missed),
         meeting=len(outcome.met),
         emitted=_emitted(asked, best, separate) if met else None,
-        summary=tuple(_summary(found, outcome, asked.limits)),
+        summary=tuple(lacking(found, outcome, asked.limits)),
     )
 
 
@@ -177,32 +145,6 @@ def _worth(best: list[Found], place: int, on_front: set[int]) -> bool:
     return place in on_front and (bill is None or least is None or bill <= MOST_DEAR * least)
 
 
-def _targets(workload: Workload, settings: PlanSettings) -> Targets:
-    assert workload.output_len is not None
-    return Targets(workload.ttft_s, workload.tpot_s, settings.e2e_s, workload.output_len, settings.judge)
-
-
-def _limits(settings: PlanSettings) -> Limits:
-    there = {load_gpu(name).name: number for name, number in available(settings).items()}
-    return Limits(there or None, settings.max_usd_per_hour)
-
-
-def _workload(given: dict[str, list[Any]], traced: Traced) -> Workload:
-    """What each request is like; both lengths must be known."""
-    names = ("input_len", "output_len", "prefix_hit", "equal_lengths", "ttft_s", "tpot_s")
-    found = checked(Workload, {name: given[name][0] for name in names if name in given})
-    if traced.input_len is not None:
-        return replace(found, input_len=traced.input_len, output_len=traced.output_len)
-    if found.input_len is None or found.output_len is None:
-        raise KvcalcError("how long are the requests?", hint="give --isl and --osl, or a --trace")
-    return found
-
-
-def _nothing(outcome: Outcome) -> tuple[str, str]:
-    why = next(iter(outcome.unfit), "nothing could be tried")
-    return f"no deployment fits: {why}", "name larger GPUs with --gpu, or store the weights smaller with --quantization"
-
-
 def _inputs(asked: Asked) -> dict[str, Any]:
     return {
         "model": asked.model,
@@ -210,27 +152,3 @@ def _inputs(asked: Asked) -> dict[str, Any]:
         **data_of(asked.settings),
         **data_of(asked.workload),
     }
-
-
-def _summary(found: Sequence[Candidate], outcome: Outcome, limits: Limits) -> Iterator[str]:
-    """What an empty answer lacks."""
-    nearest = found[0]
-    if outcome.met:
-        return
-    if nearest.simulated is not None:
-        at = f"p{nearest.simulated.percentile:g}"
-        yield f"No deployment keeps the targets at {at}, with as many replicas as there may be: the nearest are shown."
-        return
-    if not outcome.beyond:
-        said = ", ".join(f"{one.target.upper()} by {one.by:.0%}" for one in nearest.misses)
-        yield f"No deployment meets the targets, even with one client a replica: the nearest misses {said}."
-        return
-    if limits.usd_per_hour is not None and nearest.usd_per_hour is not None:
-        more = nearest.usd_per_hour - limits.usd_per_hour
-        if more > 0:
-            yield f"The cheapest that meets the targets costs {format_usd(more)} an hour more than the limit."
-    if limits.gpus is not None:
-        name = nearest.deployment["gpu"]
-        there = limits.gpus.get(name, 0)
-        if nearest.gpus > there:
-            yield f"What meets the targets needs {nearest.gpus} {name}, and there are {there}."

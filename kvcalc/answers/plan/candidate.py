@@ -11,6 +11,7 @@ from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.fleet import Fleet
 from kvcalc.answers.plan.money import HOURS_A_MONTH, Rates, money
 from kvcalc.answers.plan.search import Found
+from kvcalc.answers.verdict import verdict
 from kvcalc.catalog.prices import bill
 from kvcalc.results.base import Range
 from kvcalc.results.performance import Serving
@@ -47,11 +48,14 @@ def candidate(found: Found, asked: Asked, pareto: bool, held: Held | None = None
     assert serving is not None
     assert steady is not None
     flags = flags_of(found)
-    command = command_for(deployed.question)
+    command, fit = command_for(deployed.question), verdict(deployed, speed.point)
     return Candidate(
         deployment=flags,
         gpu=deployed.gpu.title,
         layout=layout_of(flags),
+        fits=fit.fits,
+        fit=fit.fit,
+        reason=fit.reason,
         weights=deployed.model.quantization or deployed.model.dtype,
         cache=deployed.cache_dtype,
         drafts=deployed.deployment.num_speculative_tokens,

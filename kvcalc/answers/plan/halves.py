@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.plan.demand import Demand
 from kvcalc.answers.plan.fleet import Fleet, Point
-from kvcalc.answers.plan.search import Found, Limits, Searched, search
+from kvcalc.answers.plan.search import Found, Limits, Searched, Unfit, search
 from kvcalc.answers.plan.space import Choice, Space
 from kvcalc.answers.plan.targets import Targets
 from kvcalc.answers.plan.tuning import hopeless
@@ -55,7 +55,7 @@ def _child(writer: int, space: Space, names: Sequence[str], load: Load) -> None:
         rows = [(one.place, one.choice.flags.get("max_model_len"), one.replicas, one.usd_per_hour, one.point.clients,
                  [tuple(point) for point in one.fleet.points], id(one) in doomed) for one in done.found]  # fmt: skip
         with os.fdopen(writer, "wb") as file:
-            file.write(marshal.dumps((rows, done.unfit, done.tried)))
+            file.write(marshal.dumps((rows, [tuple(one) for one in done.unfit], done.refused, done.tried)))
         code = 0
     finally:
         os._exit(code)
@@ -65,9 +65,10 @@ def _rebuilt(space: Space, names: Sequence[str], load: Load, sent: bytes) -> Sea
     """What the other process found; None: it did not come to an end."""
     if not sent:
         return None
-    rows, unfit, tried = marshal.loads(sent)
+    rows, unfit, refused, tried = marshal.loads(sent)
     choices = list(space.choices(names))
-    return Searched([_found(space, choices[row[0]], load, row) for row in rows], unfit, tried)
+    found = [_found(space, choices[row[0]], load, row) for row in rows]
+    return Searched(found, [Unfit(*one) for one in unfit], refused, tried)
 
 
 def _found(space: Space, choice: Choice, load: Load, row: tuple[Any, ...]) -> Found:

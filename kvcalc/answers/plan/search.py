@@ -54,15 +54,29 @@ class Limits(NamedTuple):
         return one.usd_per_hour is not None and one.usd_per_hour <= self.usd_per_hour
 
 
+class Unfit(NamedTuple):
+    """A deployment that does not fit: the memory of its GPUs together, what they are, and why."""
+
+    memory_bytes: int
+    where: str
+    why: str
+
+
 class Searched(NamedTuple):
     """What a search came to: those that fit, with or without the targets kept, and why others do not fit."""
 
     found: list[Found]
-    unfit: list[str]
+    unfit: list[Unfit]
+    refused: list[tuple[str, str]]  # errors, with their hints, of what cannot be deployed at all
     tried: int
 
     def __add__(self, other: "Searched") -> "Searched":  # type: ignore[override]
-        return Searched(self.found + other.found, self.unfit + other.unfit, self.tried + other.tried)
+        return Searched(
+            self.found + other.found,
+            self.unfit + other.unfit,
+            self.refused + other.refused,
+            self.tried + other.tried,
+        )
 
     def within(self, limits: Limits) -> "Outcome":
         """Told apart by what became of them."""
@@ -72,6 +86,7 @@ class Searched(NamedTuple):
             beyond=[one for one in kept if not limits.keeps(one)],
             missed=[one for one in self.found if not one.kept],
             unfit=self.unfit,
+            refused=self.refused,
             tried=self.tried,
         )
 
@@ -82,7 +97,8 @@ class Outcome(NamedTuple):
     met: list[Found]
     beyond: list[Found]  # they would, with more GPUs or money than there are
     missed: list[Found]  # they fit, and one client alone breaks a target
-    unfit: list[str]  # why what does not fit does not
+    unfit: list[Unfit]
+    refused: list[tuple[str, str]]
     tried: int
 
     @property
@@ -94,34 +110,36 @@ class Outcome(NamedTuple):
 def search(space: Space, names: Sequence[str], demand: Demand, targets: Targets) -> Searched:
     """Every deployment with the fewest replicas that carry the load within the targets."""
     done: list[Found] = []
-    unfit: list[str] = []
+    unfit: list[Unfit] = []
+    refused: list[tuple[str, str]] = []
     tried, dense = 0, 0.0  # clients a byte/s of the last deployment, where the next one begins
     for choice in space.choices(names):
         tried += 1
         try:
             found = _found(space, choice, (demand, targets), dense)
         except KvcalcError as error:
-            found = error.message
-        if isinstance(found, str):
+            refused.append((error.message, error.hint))
+            continue
+        if isinstance(found, Unfit):
             unfit.append(found)
             continue
         done.append(found._replace(place=tried - 1))
         if found.kept:
             dense = found.point.clients / _bandwidth(found.fleet.deployed)
-    return Searched(done, unfit, tried)
+    return Searched(done, unfit, refused, tried)
 
 
-def _found(space: Space, choice: Choice, asked: tuple[Demand, Targets], dense: float) -> Found | str:
+def _found(space: Space, choice: Choice, asked: tuple[Demand, Targets], dense: float) -> Found | Unfit:
     """The deployment with the fewest replicas, or why it does not fit."""
     deployed = Deployed(choice.question)
     why = _unfit(deployed, asked[1])
     if why is not None:
         shorter = space.shorter(choice) if deployed.weight_bytes_per_gpu < deployed.budget.requested else None
         if shorter is None:
-            return why
+            return _too_small(deployed, why)
         choice, deployed = shorter, Deployed(shorter.question)
         if _unfit(deployed, asked[1]) is not None:
-            return why
+            return _too_small(deployed, why)
     return fewest(choice, Fleet(deployed, *asked), round(dense * _bandwidth(deployed)) or None)
 
 
@@ -131,6 +149,11 @@ def fewest(choice: Choice, fleet: Fleet, guess: int | None = None) -> Found:
     point = fleet.at(1) if replicas is None else fleet.at(fleet.share(replicas))
     paid = bill(deployed.gpu, deployed.deployment, replicas or 1)
     return Found(choice, fleet, replicas or 1, point, paid.usd_per_hour)
+
+
+def _too_small(deployed: Deployed, why: str) -> Unfit:
+    gpus, gpu = deployed.deployment.gpus, deployed.gpu
+    return Unfit(gpus * gpu.memory_bytes, f"{gpus} × {gpu.name}", why)
 
 
 def _unfit(deployed: Deployed, targets: Targets) -> str | None:

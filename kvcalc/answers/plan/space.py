@@ -55,6 +55,7 @@ class Space:
         self.asked, self.given, self.load = asked, given, load
         self._fixed = {name: values[0] for name, values in given.items() if name not in VARIED and len(values) == 1}
         self._read: dict[tuple[tuple[str, Any], ...], Question] = {}
+        self.refused: KvcalcError | None = None  # the first of what could not be asked
 
     def choices(self, names: Sequence[str]) -> Iterator[Choice]:
         """Each layout of each GPU; what cannot be asked is left out.
@@ -113,7 +114,8 @@ class Space:
             if key not in self._read:
                 self._read[key] = unplaced(self.asked, flags, load=self.load)
             return Choice(flags, placed(self._read[key], gpu))
-        except KvcalcError:
+        except KvcalcError as error:
+            self.refused = self.refused or error
             return None
 
 

@@ -24,6 +24,7 @@ from kvcalc.answers.simulate.rate import Targets, at_rate, rates
 from kvcalc.answers.simulate.runs import capacities, run
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.simulate.sharing import beams_of, samples_of
+from kvcalc.answers.simulate.unfit import unserved
 from kvcalc.answers.simulate.use import use_of
 from kvcalc.answers.simulate.verdict import queued_share, verdict_of
 from kvcalc.answers.simulate.workload import Workload
@@ -68,6 +69,9 @@ def simulate(
         progress: is told what is done now, and the share that is done.
     """
     deployed = Deployed(question)
+    none = unserved(deployed, settings, workload)
+    if none is not None:
+        return _nothing_runs(deployed, settings, workload, none)
     requests = workload.requests
     mean = (sum(requests.prompt) + sum(requests.output)) / len(requests)
     replica = simulated(deployed, settings, mean)
@@ -90,6 +94,19 @@ def simulate(
         assumptions=_assumptions(question, deployed, replica),
         sources=deployed.sources,
         warnings=_warnings(deployed, result),
+    )
+
+
+def _nothing_runs(
+    deployed: Deployed, settings: SimulateSettings, workload: Workload, none: SimulateResult
+) -> SimulateReport:
+    """Whether it fits is the answer then."""
+    return SimulateReport(
+        inputs=_inputs(deployed, settings, workload),
+        result=none,
+        assumptions=tuple(dict.fromkeys((*deployed.question.assumptions, *assumptions_of(deployed)))),
+        sources=deployed.sources,
+        warnings=(*deployed.model.warnings, f"this does not fit: {none.reason}"),
     )
 
 

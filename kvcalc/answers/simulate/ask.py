@@ -9,11 +9,13 @@ from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.answer import Progress, simulate
 from kvcalc.answers.simulate.figures import Latencies
 from kvcalc.answers.simulate.settings import SimulateSettings, length_of
+from kvcalc.answers.simulate.unused import unused_flags
 from kvcalc.answers.simulate.workload import Workload, accepted, first_of, made, sampled
 from kvcalc.errors import KvcalcError
 from kvcalc.results.simulate import SimulateReport
 from kvcalc.simulator.traces.read import read_trace
 from kvcalc.simulator.traffic import requests_of
+from kvcalc.specs.base import replace as with_values
 from kvcalc.specs.checked import checked, flag_of
 
 
@@ -35,7 +37,14 @@ def simulate_from(
     """The simulation that flags ask for; `look` sees the run with the value's step times."""
     settings = checked(SimulateSettings, dict(asked.own))
     question = ask_served(asked.model, dict(asked.flags))
-    return simulate(question, settings, workload_of(question, settings, asked.lengths), look, progress)
+    workload = workload_of(question, settings, asked.lengths)
+    report = simulate(question, settings, workload, look, progress)
+    if report.result.verdict is None:
+        return report
+    left = unused_flags(
+        question, settings, workload, asked.own, lambda other: workload_of(question, other, asked.lengths)
+    )
+    return with_values(report, assumptions=(*report.assumptions, *left))
 
 
 def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping[str, Any]) -> Workload:

@@ -6,6 +6,7 @@ from typing import Any
 from kvcalc.render.command import started_by
 from kvcalc.render.page import Block, Facts, Page, Table, Text, alike, assumed
 from kvcalc.render.pages.serving import by_kind, spread_of
+from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.data import data_of
 from kvcalc.results.plan import ApiComparison, Candidate, PlanReport, PlanResult
 from kvcalc.units import format_count, format_seconds, format_things, format_usd
@@ -18,13 +19,22 @@ LEFT = (0, 1, 2, 3, 10)
 def page(report: PlanReport) -> Page:
     """The cheapest first, those of the Pareto front marked; the first in full."""
     result = report.result
+    if not result.candidates:
+        said = verdict_words(result.fit, result.reason)
+        return Page(title=_title(result), verdict=said, good=False, blocks=tuple(_words(result)), notes=assumed(report))
     return Page(
         title=_title(result),
-        verdict=f"{result.meeting} of {result.tried} deployments meet it" if result.met else "nothing meets it",
-        good=result.met,
+        verdict=_verdict(result),
+        good=is_good(result.fit) if result.met else False,
         blocks=(_table(result), *_words(result), *_first(result.candidates[0]), *_apart(result)),
         notes=assumed(report),
     )
+
+
+def _verdict(result: PlanResult) -> str:
+    """How many meet it, and whether the first fits where that is not sure."""
+    said = f"{result.meeting} of {result.tried} deployments meet it" if result.met else "nothing meets it"
+    return said if result.fits else f"{said}; the first {verdict_words(result.fit, result.reason)}"
 
 
 def _title(result: PlanResult) -> str:
@@ -97,7 +107,7 @@ def _row(one: Candidate, stored: str) -> tuple[str, ...]:
 
 def _words(result: PlanResult) -> Iterator[Block]:
     lines = list(result.summary)
-    if _stored(result.candidates)[0] == "stored":
+    if result.candidates and _stored(result.candidates)[0] == "stored":
         lines.append("stored: weights/cache.")
     if any(one.pareto for one in result.candidates):
         means = "" if result.percentile is None else ", of the means"

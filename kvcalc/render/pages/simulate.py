@@ -4,6 +4,7 @@ from typing import Any
 
 from kvcalc.render.page import Block, Facts, Page, Plot, Series, Table, Text, assumed
 from kvcalc.render.pages.ranged import best, count, number, seconds, share
+from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.base import Range, engine_name
 from kvcalc.results.simulate import (
     Percentiles,
@@ -21,9 +22,11 @@ def page(report: SimulateReport) -> Page:
     return Page(
         title=f"{format_count(result.requests)} requests to {result.model} on {result.gpus} × {result.gpu}, "
         f"{engine_name(result.engine)}",
-        verdict=verdict(result),
-        good=result.verdict == "stable",
-        blocks=(
+        verdict=_said(result),
+        good=result.verdict == "stable" and is_good(result.fit),
+        blocks=()
+        if result.verdict is None
+        else (
             *_highest(result),
             _traffic(result),
             _latencies(result),
@@ -39,9 +42,17 @@ def page(report: SimulateReport) -> Page:
 
 
 def verdict(result: SimulateResult) -> str:
-    """One word, or two where the ends of the range disagree."""
+    """One word, or two where the ends of the range disagree; where nothing runs, that it does not fit."""
     named = dict.fromkeys((result.verdict, result.verdict_low, result.verdict_high))
-    return result.verdict if len(named) == 1 else " or ".join(named)
+    return " or ".join(name or "does not fit" for name in named)
+
+
+def _said(result: SimulateResult) -> str:
+    """At the top: how the requests fare, and whether the deployment fits where that is not sure."""
+    fit = verdict_words(result.fit, result.reason)
+    if result.verdict is None:
+        return fit
+    return verdict(result) if result.fits else f"{verdict(result)}, {fit}"
 
 
 def _traffic(result: SimulateResult) -> Facts:

@@ -61,5 +61,5 @@ def sweep_rows(report: SweepReport) -> list[dict[str, Any]]:
             row |= {f"{name[:-2]}_{column}_s": best(getattr(getattr(point.result, name), column)) for column in COLUMNS}
         for name in ("output_tokens_per_s", "goodput_requests_per_s", "load", "preemptions", "prefix_hit_rate"):
             row[name] = best(getattr(point.result, name))
-        found.append(row | {"verdict": point.result.verdict})
+        found.append(row | {"verdict": point.result.verdict, "fit": point.result.fit})
     return found

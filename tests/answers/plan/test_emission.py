@@ -96,3 +96,14 @@ def test_amd_gpus_are_no_nvidia_devices(cli: Cli) -> None:  # noqa: F811
     assert "deploy" not in service
     assert "amd.com/gpu: 1" in cli(f"{line} --emit k8s --engine sglang").out
     assert_refused(cli(f"{line} --emit k8s --engine trtllm"))
+
+
+@pytest.mark.parametrize("line", [
+    "plan llama-3-8b --gpu l4 -tp 1 --isl 1k --osl 100 --users 3 --tpot 1ms",
+    "plan llama-3-70b --gpu l4 -tp 1 --isl 1k --osl 9 --users 3",
+])  # fmt: skip
+def test_where_nothing_meets_the_targets_nothing_is_written(cli: Cli, tmp_path: Path, line: str) -> None:  # noqa: F811
+    file = tmp_path / "run"
+    assert_refused(cli(f"{line} --emit compose -o {file}"))
+    assert not file.exists()
+    assert cli(f"{line} --emit compose --json").result["emitted"] is None

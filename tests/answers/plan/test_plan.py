@@ -47,7 +47,8 @@ WRONG = [
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --request-rate 3 --think-time 3s",
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --peak-factor 3",
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --gpus-available 3",
-    "plan llama-3.1-405b --gpu l4 --isl 2k --osl 300 --users 3 -tp 1",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --seed 3",
+    "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --limit-mm-per-prompt 2",
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --acceptance 0.7",
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --draft eagle-3",
     "plan llama-3.1-8b --gpu l40s --isl 2k --osl 300 --users 3 --num-speculative-tokens 3 --acceptance 0.7",
@@ -59,6 +60,38 @@ WRONG = [
 @pytest.mark.parametrize("line", WRONG)
 def test_a_wrong_question_is_refused(cli: Cli, line: str) -> None:  # noqa: F811
     assert_refused(cli(line))
+
+
+@pytest.mark.parametrize("flags, said", [
+    ("--ctx-size 2", "--ctx-size is a flag of llama.cpp"), ("--pricing spot", "only machines have such a price"),
+    ("--enable-expert-parallel", "no experts to spread"), ("-tp 3", "do not divide"),
+])  # fmt: skip
+def test_what_no_memory_mends_is_said_as_it_is(cli: Cli, flags: str, said: str) -> None:  # noqa: F811
+    ran = cli(f"plan llama-3-8b --gpu l4 --isl 1k --osl 100 --users 3 {flags}")
+    assert_refused(ran)
+    assert said in ran.err
+
+
+def test_what_does_not_fit_is_answered_so(cli: Cli) -> None:  # noqa: F811
+    """405B of bf16 on L4s of 24 GB: no layout of a node holds 812 GB, and the largest is named."""
+    line = "plan llama-3.1-405b --gpu l4 --isl 2k --osl 300 --users 3 -q none"
+    result = cli(f"{line} --json").result
+    assert (result["fits"], result["fit"], result["met"], result["candidates"]) == (False, "does_not_fit", False, [])
+    assert result["reason"].startswith("on 8 × l4: ") or result["reason"].startswith("on 32 × l4: ")
+    ran = cli(line)
+    assert ran.code == 0
+    assert ran.out.splitlines()[1].startswith("  does not fit: on ")
+
+
+def test_the_firsts_verdict_is_at_the_top(cli: Cli) -> None:  # noqa: F811
+    """70B of bf16 on eight L4: at the low end of the pool's range it does not start."""
+    line = "llama-3-70b --gpu l4 -tp 8 -q none --kv-cache-dtype auto --isl 1k --osl 100"
+    result = cli(f"plan {line} --users 3 --json").result
+    size = cli("size llama-3-70b --gpu l4 -tp 8 --isl 1k --osl 100 --json").result
+    assert (size["fits"], size["fit"]) == (None, "may_fit")
+    for one in (result, result["candidates"][0]):
+        assert [one[name] for name in ("fits", "fit", "reason")] == [size[name] for name in ("fits", "fit", "reason")]
+    assert "the first may fit: " in cli(f"plan {line} --users 3").out
 
 
 def test_an_empty_answer_says_what_misses_and_by_how_much(cli: Cli) -> None:  # noqa: F811
