@@ -25,7 +25,7 @@ def unused_flags(first: Found, asked: Asked) -> tuple[Assumption, ...]:
         speed = Performance(deployed, concurrency=clients)
         room = None if deployed.capacity is None else deployed.capacity.kv_cache_size_tokens
         return (verdict(deployed, operating_point(deployed)), deployed.budget.pool, room, speed.serving,
-                deployed.weight_bytes, deployed.bill.usd_per_hour)  # fmt: skip
+                deployed.weight_bytes_per_gpu, deployed.bill.usd_per_hour)  # fmt: skip
 
     found = unused(question._replace(given=given), figures)
     return tuple(replace(one, why=WHY) for one in found)
