@@ -92,11 +92,22 @@ def families() -> Families:
     table = alias_table()
     named: list[tuple[str, str]] = [(alias, name) for name, known in table["aliases"].items() for alias in known]
     return Families(
-        assumed=_by_spelling(table["assumed"]),
+        assumed=_other_sizes() | _by_spelling(table["assumed"]),
         ambiguous=_by_spelling(table["ambiguous"]),
         rebuilt=_by_spelling(table["rebuilt"]),
         plain={spelling(alias): (name,) for alias, name in (*named, *zip(gpu_names(), gpu_names(), strict=True))},
     )
+
+
+def _other_sizes() -> dict[str, tuple[str, ...]]:
+    """Boards that are named after another and their memory: `rtx3080-12g` beside `rtx3080`, which a bare name means."""
+    found: dict[str, tuple[str, ...]] = {}
+    known = set(gpu_names())
+    for name in gpu_names():
+        product, _, size = name.rpartition("-")
+        if product in known and size.endswith("g") and size[:-1].isdigit():
+            found[spelling(product)] = (*found.get(spelling(product), (product,)), name)
+    return found
 
 
 def _by_spelling(rows: list[dict[str, list[str]]]) -> dict[str, tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """`kvcalc models`."""
 
+from pathlib import Path
 from typing import Annotated
 
 from kvcalc.cli import complete
@@ -30,7 +31,9 @@ def command(flags: Flags, model: ModelArgument = None) -> None:
         from kvcalc.answers.listing import card as cards
         from kvcalc.results.data import escaped
 
-        output.write(escaped(cards.new_card(new_card, source, name=model).text))
+        path = Path(output.path or "")
+        name = model or (path.stem if path.suffix == ".toml" else None)  # a card is named as its file
+        output.write(escaped(cards.new_card(new_card, source, name=name).text))
         return
     from kvcalc.answers.listing.ask import model_from, models_from
     from kvcalc.render.pages import models as pages

@@ -1,10 +1,12 @@
 """`-o`: regular files whole or not at all and with their mode; devices, pipes and links are written through."""
 
+import json
 import os
 import stat
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,12 @@ def test_standard_output_by_its_file_is_written_through(tmp_path: Path, name: st
         subprocess.run([*line, "-o", name], stdout=file, stderr=subprocess.DEVNULL, timeout=120, check=True)
     assert kept.stat().st_ino == before
     assert kept.read_text() == piped.stdout
+
+
+def test_a_card_is_named_as_its_file(cli: Cli, tmp_path: Path) -> None:
+    config = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
+    config |= {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    card = tmp_path / "small-one.toml"
+    cli("models --source https://example.org --new-card", str(tmp_path), "-o", str(card))
+    assert tomllib.loads(card.read_text())["name"] == "small-one"
