@@ -1,4 +1,8 @@
-"""The chunks that a prompt is computed in, whatever their number."""
+"""The chunks that a prompt is computed in, whatever their number.
+
+Unit: tokens
+Source: Agrawal et al. 2024 (Sarathi-Serve), section 4; how many are timed one by one is a judgement
+"""
 
 from itertools import pairwise
 from math import ceil

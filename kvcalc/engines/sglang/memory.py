@@ -119,6 +119,7 @@ def prefill_sizes(largest: int) -> list[int]:
     >>> [len(prefill_sizes(largest)) for largest in (2048, 4096, 8192, 16384)]
     [42, 50, 58, 74]
 
+    Unit: tokens
     Source: _generate_prefill_cuda_graph_batch_sizes in sglang/srt/server_args.py (0.5.23)
     """
     steps = [(4, 32, 4), (48, 256, 16), (288, 512, 32), (576, 1024, 64), (1280, 4096, 256), (4608, largest, 512)]
