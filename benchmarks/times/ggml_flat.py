@@ -40,6 +40,7 @@ class Flat:
     walk: Any  # tokens that pass through a recurrent state one after the other
     launches: Any
     flash: Any
+    sixteens: Any  # formats with a scale for each 16 weights
     points: int
 
 
@@ -64,6 +65,7 @@ def _row(point: int, often: float, machine: Machine, one: Operator, peak: str) -
         point, KINDS.index(_kind(one)), QUANTS.index(of), often * one.count, one.weight_bytes / machine.bandwidth,
         one.cache_bytes / machine.bandwidth, one.bytes / machine.bandwidth, one.flops / rate, one.flops / fp16, scores,
         max(rows, 1e-9), tokens, one.context, ggml.launches(one), machine.flash_attention,
+        one.format in ggml.SIXTEENS,
     )  # fmt: skip
 
 
@@ -80,7 +82,8 @@ def _kind(one: Operator) -> str:
 def seconds(flat: Flat, of: dict[str, Any]) -> Any:
     """Seconds of every point; `of` has an array for each constant of `GgmlKernels`, by quants where it differs."""
     kind = flat.kind
-    rates = ggml.Rates(of["bandwidth_share"], of["prompt_bandwidth_share"], of["flops_share"])
+    compute = of["flops_share"] * np.where(flat.sixteens, of["sixteens_share"], 1)
+    rates = ggml.Rates(of["bandwidth_share"], of["prompt_bandwidth_share"], compute)
     dense = ggml.multiplied(flat.weights_s, flat.compute_s, flat.rows, rates, of["fill_rows"])
     experts = ggml.woken_experts(
         (flat.weights_s / rates.read_one, flat.weights_s / rates.read_many),

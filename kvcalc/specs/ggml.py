@@ -37,6 +37,7 @@ class GgmlKernels(Frozen):
     bandwidth_share: dict[Quants, Share]
     prompt_bandwidth_share: dict[Quants, Share]
     flops_share: dict[Quants, Share]  # plain: of the fp16 peak
+    sixteens_share: Share = 1  # of flops_share: formats with a scale for each 16 weights
     fill_rows: Rows
     experts_flops_share: Share  # of flops_share
     tile_rows: Rows

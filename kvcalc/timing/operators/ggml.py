@@ -26,6 +26,8 @@ LAYER_LAUNCHES = 9  # of a layer: norms, rotary, cache writes, activation, addit
 ATTENTION_LAUNCHES = 2
 LAYERS_OF_32 = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q8_1", "iq4_nl", "int8", "fp8")
 MICROSCALED = ("mxfp4", "nvfp4")
+# A scale for each 16 weights, half of what one int8 instruction of the tensor cores multiplies (ggml-cuda/mmq.cuh).
+SIXTEENS = ("q2_k", "q3_k", "q6_k", "iq2_xs", "iq2_s")
 SCORE_BYTES = 4
 # Weights on the host: rows from which they are copied to the device (ggml-cuda.cu, offload_op), and judgements from the
 # table of -ngl in llama-bench's README: each layer of a 7B left behind costs 2.2 to 2.8 ms, 41 to 51 GB/s.
@@ -174,10 +176,11 @@ def rates(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Rates:
     """What kernels reach on this operator's format."""
     of = quants(operator.format, operator.bits)
     peak = machine.gpu.peak("fp16" if of == "plain" else kernels.peak) or machine.widest_peak
+    flops_share = kernels.flops_share[of] * (kernels.sixteens_share if operator.format in SIXTEENS else 1)
     return Rates(
         kernels.bandwidth_share[of] * machine.bandwidth,
         kernels.prompt_bandwidth_share[of] * machine.bandwidth,
-        kernels.flops_share[of] * peak,
+        flops_share * peak,
     )
 
 
