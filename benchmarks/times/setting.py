@@ -35,6 +35,7 @@ DATED = {("vllm", "mid-2024"): "0.5", ("trtllm", "mid-2024"): "0.10", ("trtllm",
 LAUNCHED = "InferenceX"
 SPARSE_LOOKS, MANY_CLIENTS = (10, 30), 16
 IMAGES = {("trtllm", "mxfp4", "h200-sxm"): "1.0", ("trtllm", "fp8", "h200-sxm"): "1.1"}
+UNSAID = {"vllm": "0.11", "sglang": "0.5.3"}  # the images of 2025, when those rows were made
 BLACKWELL = ("10.0", "10.3")
 YEARS = {("vllm", 2023): "0.2", ("trtllm", 2023): "0.5", ("trtllm", 2024): "0.9"}
 WHOLE_FILES = ("f16", "mxfp4")  # formats that say how every tensor of a file is stored
@@ -190,7 +191,8 @@ def _version(case: Case, engine: str) -> str | None:
     if (engine, said) in DATED:
         return DATED[engine, said]
     if not said and LAUNCHED in str(case.get("notes")):
-        return IMAGES.get((engine, case.get("weights_dtype", ""), load_gpu(case["gpu"]).name))
+        image = engine, case.get("weights_dtype", ""), load_gpu(case["gpu"]).name
+        return IMAGES.get(image, UNSAID.get(engine))
     if said[:1].isdigit() and not said.startswith("20"):
         return said
     return YEARS.get((engine, case.get("year", 0))) if not said or said.startswith("20") else None
