@@ -90,7 +90,7 @@ FITS = (
             Constant("serving", "queue_slope_equal", 0.06, 10.0),
             Constant("vllm-0.14", "step_s", 5e-4, 0.05),
             Constant("sglang", "moe_step_s", 1e-3, 0.05),
-            Constant("sglang-0.5.8", "step_s", 5e-4, 0.05),
+            Constant("sglang-0.5.8", "moe_step_s", 1e-3, 0.05),
             Constant("trtllm-1.0", "moe_step_s", 1e-3, 0.05),
             Constant("trtllm-1.0", "prompt_layer_s", 3e-5, 2e-3),
             Constant("trtllm-1.0", "front_end_s", 0.06, 1.0),

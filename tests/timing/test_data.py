@@ -65,7 +65,8 @@ def test_a_users_own_kernels_come_first() -> None:
 
 
 def test_profiles_follow_versions_and_vendors() -> None:
-    assert profile_for("vllm").name == "vllm"
+    assert profile_for("vllm").name == profile_for("vllm", "0.14.0").name == "vllm-0.14"
+    assert profile_for("vllm", "0.18.0", "AMD CDNA 3").name == "vllm-0.14-amd"
     assert profile_for("vllm", "0.12.0").name == "vllm"
     assert profile_for("vllm", "0.5.4").name == "vllm-2024"
     assert profile_for("vllm", "0.5.4", "AMD").name == "vllm-2024-amd"
@@ -79,8 +80,8 @@ def test_profiles_follow_versions_and_vendors() -> None:
 
 
 def test_a_profile_inherits_values_and_not_evidence() -> None:
-    assert profile_for("sglang").step_s == profile_for("ideal").step_s > 0
-    assert profile_for("sglang").points == 0 < profile_for("ideal").points
+    assert profile_for("sglang", "0.5.1").step_s == profile_for("ideal").step_s > 0
+    assert profile_for("sglang", "0.5.1").points == 0 < profile_for("ideal").points
 
 
 def test_no_constant_is_keyed_by_a_model() -> None:
