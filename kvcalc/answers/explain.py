@@ -4,7 +4,8 @@ import ast
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -87,12 +88,32 @@ def figure_of(name: str, formula: str, inputs: Mapping[str, Number], unit: str, 
     return replace(bare, value=evaluate(bare))
 
 
-def ends(name: str, found: Range, unit: str) -> Iterator[Figure]:
+def total(name: str, parts: Mapping[str, Number], unit: str, source: str) -> Figure:
+    """A figure that is the sum of its parts, which are named as a reader calls them.
+
+    >>> total("step", {"gate and up": 0.25, "qkv": 0.5}, "s", "docs").formula
+    'gate_and_up + qkv'
+    """
+    inputs: dict[str, Number] = {}
+    for part, value in parts.items():
+        plain = re.sub(r"\W+", "_", part).strip("_")
+        plain = plain if plain[:1].isalpha() else f"of_{plain}"
+        inputs[f"{plain}_{len(inputs)}" if plain in inputs else plain] = value
+    return figure_of(name, " + ".join(inputs) or "0", inputs, unit, source)
+
+
+def labelled(label: str, figures: Iterable[Figure]) -> Iterator[Figure]:
+    """Figures of one row of many, named by it."""
+    for one in figures:
+        yield replace(one, name=f"{label}: {one.name}")
+
+
+def ends(name: str, found: Range, unit: str, source: str = SPREAD) -> Iterator[Figure]:
     """The ends of a range, as shares of the value; nothing where it has no width."""
     for end in ("low", "high"):
         share = getattr(found, end) / found.value if found.value else 1.0
         if share != 1.0:
-            yield figure_of(f"{name}, {end}", "share * value", {"share": share, "value": found.value}, unit, SPREAD)
+            yield figure_of(f"{name}, {end}", "share * value", {"share": share, "value": found.value}, unit, source)
 
 
 def evaluate(figure: Figure) -> Number | None:

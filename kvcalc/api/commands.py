@@ -127,7 +127,7 @@ def compare(models: str | Sequence[str] = (), *, gpu: str | Sequence[str], **fla
     call = call_of(None, given, Compare)
     found = {name: value if isinstance(value, str) else several(value) for name, value in call.flags.items()}
     commands = {} if served is None else {"serve": several(served)}
-    report = answer(several(models), {"gpu": several(gpu), **found, **commands})
+    report = answer(several(models), {"gpu": several(gpu), **found, **commands}, with_working=call.explain)
     return report if baseline is None else with_baseline(report, str(baseline))
 
 
@@ -144,7 +144,7 @@ def curve(model: str | None = None, *, gpu: str | Sequence[str], **flags: Unpack
 
     call = call_of(model, flags, Curve)
     swept = {name: several(call.flags.pop(name)) for name in _SWEPT if name in call.flags}
-    return call.said(answer(call.the_model, {"gpu": several(gpu), **swept}, call.flags))
+    return call.said(answer(call.the_model, {"gpu": several(gpu), **swept}, call.flags, call.explain))
 
 
 @speaks_of_arguments
@@ -158,7 +158,7 @@ def prefill(model: str | None = None, *, gpu: str, **flags: Unpack[Prefill]) -> 
     from kvcalc.answers.prefill.ask import prefill_from
 
     call = call_of(model, flags, Prefill)
-    return call.said(prefill_from(call.the_model, call.flags | {"gpu": gpu}))
+    return call.said(prefill_from(call.the_model, call.flags | {"gpu": gpu}, explain=call.explain))
 
 
 @speaks_of_arguments
@@ -174,7 +174,7 @@ def speculate(model: str | None = None, *, gpu: str, **flags: Unpack[Speculate])
 
     call = call_of(model, flags, Speculate)
     found = {name: several(value) if name in _LISTS else value for name, value in call.flags.items()}
-    return call.said(speculate_from(call.the_model, found | {"gpu": gpu}))
+    return call.said(speculate_from(call.the_model, found | {"gpu": gpu}, explain=call.explain))
 
 
 @speaks_of_arguments
@@ -198,7 +198,7 @@ def simulate(model: str | None = None, *, gpu: str, **flags: Unpack[Simulate]) -
         {name: str(call.flags[name]) for name in lengths if name in call.flags},
         {name: call.flags[name] for name in mine if name in call.flags},
     )
-    return call.said(simulate_from(asked))
+    return call.said(simulate_from(asked, explain=call.explain))
 
 
 @speaks_of_arguments
@@ -213,7 +213,9 @@ def plan(model: str | None = None, *, gpu: str | Sequence[str] | None = None, **
 
     call = call_of(model, flags, Plan)
     found = {name: several(value) if name in _VARIED else value for name, value in call.flags.items()}
-    return call.said(plan_from(call.the_model, found | ({} if gpu is None else {"gpu": several(gpu)})))
+    return call.said(
+        plan_from(call.the_model, found | ({} if gpu is None else {"gpu": several(gpu)}), explain=call.explain)
+    )
 
 
 @speaks_of_arguments

@@ -26,7 +26,7 @@ def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
     from kvcalc.catalog.budgets import read_budget
     from kvcalc.render.pages.check import annotations, page, rows
 
-    report = check(read_budget(Path(file), strict=bool(flags.get("strict"))))
+    report = check(read_budget(Path(file), strict=bool(flags.get("strict"))), with_working=output.explain)
     if "baseline" in flags:
         from kvcalc.answers.check.baseline import with_baseline
 

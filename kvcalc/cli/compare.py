@@ -28,7 +28,7 @@ def command(models: ModelsArgument, flags: Flags) -> None:
     from kvcalc.render.pages.compare import page, rows
 
     baseline = flags.pop("baseline", None)
-    report = compare(models or (), flags)
+    report = compare(models or (), flags, with_working=output.explain)
     if baseline is not None:
         from kvcalc.answers.compare.baseline import with_baseline
 

@@ -30,5 +30,5 @@ def command(model: ModelArgument, flags: Flags) -> None:
     from kvcalc.answers.curve.answer import curve
     from kvcalc.render.pages.curve import page, pictures, rows
 
-    report = curve(model, {name: flags.pop(name) for name in _SWEPT if name in flags}, flags)
+    report = curve(model, {name: flags.pop(name) for name in _SWEPT if name in flags}, flags, output.explain)
     output.emit(report, page, rows, pictures)

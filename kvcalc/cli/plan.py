@@ -66,7 +66,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
     from kvcalc.render.pages.plan import page, rows
 
     with bar() if "percentile" in flags else nullcontext(_no_bar) as progress:
-        report = plan_from(model, flags, progress, cores=os.cpu_count() or 1)
+        report = plan_from(model, flags, progress, cores=os.cpu_count() or 1, explain=output.explain)
     if "emit" in flags and report.result.emitted is None and output.format != "json":
         raise KvcalcError(f"--emit: {' '.join(report.result.summary)}", hint="leave --emit out to see what is nearest")
     if report.result.emitted is not None and output.format != "json":

@@ -46,4 +46,4 @@ def command(model: ModelArgument, flags: Flags) -> None:
     from kvcalc.answers.prefill.ask import prefill_from
     from kvcalc.render.pages.prefill import page, rows
 
-    output.emit(prefill_from(model, flags), page, rows)
+    output.emit(prefill_from(model, flags, explain=output.explain), page, rows)

@@ -115,7 +115,7 @@ def command(model: ModelArgument, flags: Flags) -> None:
         output.emit(sweep(asked, lists, own.get("ray")), sweeps.sweep_page, sweeps.sweep_rows, drawn.sweep_pictures)
         return
     with bar() as progress:
-        report = simulate_from(asked, lambda run: _write(run, writable), progress)
+        report = simulate_from(asked, lambda run: _write(run, writable), progress, explain=output.explain)
     output.emit(report, pages.page, pages.rows, drawn.pictures)
 
 

@@ -45,4 +45,4 @@ def command(model: ModelArgument, flags: Flags) -> None:
     from kvcalc.answers.speculate.ask import speculate_from
     from kvcalc.render.pages.speculate import page, pictures, rows
 
-    output.emit(speculate_from(model, flags), page, rows, pictures)
+    output.emit(speculate_from(model, flags, explain=output.explain), page, rows, pictures)

@@ -1,5 +1,6 @@
 """Every printed formula, evaluated from its printed inputs, gives the printed figure."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,6 +67,81 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
+# Every other command, and what its JSON has that is asked or counted, and no figure of its page.
+OTHERS = [
+    "kv gpt-oss-20b --batch 4", "kv qwen3-next-80b-a3b", "kv deepseek-v3 --engine vllm --context 8k",
+    "models gpt-oss-20b",
+    "compare llama-3-8b --gpu l40s --gpu h100-sxm --price 2", "size llama-3-8b --context 2k",
+    "compare llama-3-8b --gpu l40s -tp 1 -tp 2 --isl 1k --osl 200",
+    "curve llama-3-8b --gpu h100-sxm --batch 1 --batch 64 --context 2k",
+    "curve llama-3-8b --gpu h100-sxm --isl 1k --osl 200 --concurrency 8",
+    "prefill llama-3-8b --gpu h100-sxm --isl 32k --batch 8",
+    "prefill gpt-oss-120b --gpu h100-sxm -tp 2 --batch 64 --context 1k --isl 4k --osl 200 --tpot 50ms --prefix-hit 1k",
+    "prefill llama-3-8b --gpu h100-sxm --batch 64 --context 1024 --engine ideal",
+    "speculate llama-3-8b --gpu l40s --acceptance 0.8 --draft llama-3.2-1b",
+    "speculate llama-3-8b --gpu l40s --acceptance 0.8 --acceptance 0.6 --draft eagle-3 --isl 1k --osl 100",
+    "simulate smollm2-135m --gpu l4 --isl 64 --osl 8 --request-rate 4 --requests 20 --ttft 30ms",
+    "plan llama-3-8b --gpu l40s -tp 1 --isl 1k --osl 200 --users 300 --tpot 40ms",
+    "plan llama-3-8b --gpu l40s -tp 1 --isl 1k --osl 99 --requests-per-day 100000 --api-price input=0.1,output=0.4",
+]  # fmt: skip
+ASKED = {
+    *(
+        "batch",
+        "context",
+        "mean_context",
+        "chunk",
+        "start",
+        "steps",
+        "block_size",
+        "copies",
+        "layers",
+        "hidden",
+        "vocab",
+    ),
+    *("max_context", "max_model_len", "window", "ratio", "read_limit_tokens", "price", "paging", "memory", "ideal"),
+    *("tried", "fitting", "meeting", "next_cheaper", "usd_per_request", "input_len", "output_len", "timeline", "line"),
+    *("limit_s", "percentile", "acceptance", "acceptance_rate", "prefill_replicas", "decode_replicas", "busy_share"),
+    *("asked_tokens", "tokens", "max_batch_without", "sellers", "not_ranked", "tp", "varies", "advice", "by_context"),
+    *("gpus_billed", "usd_per_hour", "memory_bytes", "kv_cache_size_tokens", "max_num_seqs", "num_blocks", "requests"),
+    *("kv_pool_low_bytes_per_gpu", "kv_pool_high_bytes_per_gpu", "kv_cache_bytes_per_token", "estimated_max_model_len"),
+    *("kv_cache_needed_bytes_per_gpu", "fixed_bytes_per_sequence", "output_tokens_per_s_per_gpu", "separate_pools"),
+    *(
+        "group",
+        "state_bytes",
+        "cache_bytes",
+        "tpot_target_s",
+        "under_tpot",
+        "gpus",
+        "bound_step_time_s",
+        "price_usd_per_hour",
+    ),
+}
+
+
+def figures_in(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a result with its key, but for what was asked or counted; nothing is no figure."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            if key not in NO_FIGURES | ASKED or (key in ("by_context",) and "bytes" in str(one)):
+                yield from figures_in(one, key)
+    elif isinstance(value, list):
+        for one in value:
+            yield from figures_in(one, name)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value:
+        yield name, value
+
+
+@pytest.mark.parametrize("line", OTHERS)
+def test_every_figure_of_every_command_is_explained(cli: Cli, line: str) -> None:
+    """The same, of whole results."""
+    answer = cli(line + " --explain --json").json
+    known = sorted(value for one in answer["figures"] for value in (one["value"], *one["inputs"].values()) if value)
+    for name, wanted in figures_in(answer["result"]):
+        place = bisect_left(known, wanted - abs(wanted) * 1e-9)
+        assert place < len(known), (name, wanted)
+        assert known[place] == pytest.approx(wanted, rel=2e-9), (name, wanted)
+
+
 @pytest.mark.parametrize("line", SHOWN)
 def test_every_figure_of_the_page_is_explained(cli: Cli, line: str) -> None:
     """Each number that the page shows is a figure's, or the input of one: a count that the model's config gives."""
@@ -76,7 +152,7 @@ def test_every_figure_of_the_page_is_explained(cli: Cli, line: str) -> None:
             assert any(one == pytest.approx(wanted, rel=1e-9) for one in known), (name, wanted)
 
 
-@pytest.mark.parametrize("line", [*LINES, *SHOWN])
+@pytest.mark.parametrize("line", [*LINES, *SHOWN, *OTHERS])
 def test_formulas_give_their_figures(cli: Cli, line: str) -> None:
     figures = [build(Figure, one) for one in cli(line + " --explain --json").json["figures"]]
     assert figures

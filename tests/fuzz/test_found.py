@@ -27,6 +27,7 @@ def lines(records: list[Any], **other: Any) -> str:
     (SIMULATED + "--isl 9 --osl 9 --request-rate 5 --requests 9 --calibrate-from ", lines(LOG, last_token_s=5.5,
                                                                                           first_token_s=5.5)),
     (FITTED, json.dumps(VLLM | {"total_output_tokens": 0})),
+    (FITTED, json.dumps(VLLM | {"mean_tpot_ms": float("inf")})),
 ])  # fmt: skip
 def test_files(cli: Cli, tmp_path: Path, line: str, text: str) -> None:  # noqa: F811
     path = tmp_path / "file"
@@ -102,3 +103,11 @@ def test_an_index_that_names_what_no_folder_can_have(cli: Cli, tmp_path: Path) -
     refused = cli(f"kv {tmp_path}")
     assert_refused(refused)
     assert "impossible files" in refused.err
+
+
+def test_a_vocabulary_that_is_no_matrix(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    metadata, tensors = decoder(1)
+    tensors["token_embd.weight"] = ((256,), tensors["token_embd.weight"][1])
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf(metadata, tensors))
+    assert_refused(cli(f"kv {path}"))

@@ -1,5 +1,6 @@
 """`kvcalc check`: do the deployments of a budget file still meet their limits."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -7,6 +8,7 @@ from kvcalc.answers.check.figures import AT_LEAST, EQUAL, UNFIT, UNLIMITED, Judg
 from kvcalc.answers.check.mending import mending
 from kvcalc.answers.common_assumptions import Name, gathered
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.explain import figure_of, labelled
 from kvcalc.answers.pasted import Pasted, question_of
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Loader, Question
@@ -14,7 +16,7 @@ from kvcalc.answers.size.answer import size
 from kvcalc.answers.verdict import unfit_reason
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
-from kvcalc.results.base import engine_name
+from kvcalc.results.base import Figure, engine_name
 from kvcalc.results.check import CheckedDeployment, CheckReport, CheckResult, LimitResult
 from kvcalc.results.size import SizeResult
 from kvcalc.specs.base import Assumption, replace
@@ -24,15 +26,15 @@ MOST_SAID = 6  # changes, of one deployment
 MOST_ADVISED = 10  # advice puts a deployment through the calculation ten times
 
 
-def check(budget: Budget) -> CheckReport:
-    """Every deployment of the file against its limits; failures first.
+def check(budget: Budget, with_working: bool = False) -> CheckReport:
+    """Every deployment of the file against its limits; failures first; `with_working`: and the figures behind them.
 
     A deployment that cannot be judged fails, and the others are judged.
 
     Raises:
         KvcalcError: none could be judged.
     """
-    beside = _Beside()
+    beside = _Beside(with_working)
     load = cache(load_model)
     done: list[CheckedDeployment] = []
     errors: list[KvcalcError] = []
@@ -50,15 +52,18 @@ def check(budget: Budget) -> CheckReport:
     return CheckReport(
         inputs={"file": budget.path, "deployments": len(budget.entries), "serve": beside.serve},
         result=CheckResult(passed=all(one.passed for one in done), deployments=tuple(done)),
+        figures=tuple(beside.figures),
         assumptions=gathered(beside.assumptions),
         warnings=(*(error.message for error in errors), *beside.warnings),
     )
 
 
-@dataclass(kw_only=True)
+@dataclass
 class _Beside:
     """What is said beside the verdicts: of each deployment its own."""
 
+    with_working: bool
+    figures: list[Figure] = field(default_factory=list)
     assumptions: list[tuple[Name, tuple[Assumption, ...]]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     serve: list[dict[str, object]] = field(default_factory=list)  # pasted commands
@@ -76,7 +81,7 @@ class _Beside:
 
 def _checked(entry: Entry, load: Loader, beside: _Beside) -> CheckedDeployment:
     question, command = _question(entry, load)
-    report = size(question, with_advice=False, strict=True, with_working=False)
+    report = size(question, with_advice=False, strict=True, with_working=beside.with_working)
     result, deployed = report.result, Deployed(question)
     unfit = unfit_reason(deployed, Performance(deployed).point, end="value" if entry.limits.judge == "value" else "low")
     asked = Judging(deployed, result, entry.limits)
@@ -88,6 +93,7 @@ def _checked(entry: Entry, load: Loader, beside: _Beside) -> CheckedDeployment:
         for name, want in entry.limits.given.items()
     )
     assumptions = (*report.assumptions, *_prompt_assumed(entry, question, result))
+    beside.figures += labelled(entry.name, (*report.figures, *_misses(results)))
     beside.add(entry.name, assumptions, question.model.warnings, command)
     return CheckedDeployment(
         name=entry.name,
@@ -102,6 +108,14 @@ def _checked(entry: Entry, load: Loader, beside: _Beside) -> CheckedDeployment:
         doubts=question.model.warnings,
         command=result.command,
     )
+
+
+def _misses(limits: Iterable[LimitResult]) -> Iterator[Figure]:
+    """How far each broken limit is missed, as a share of it."""
+    for one in limits:
+        if one.miss is not None and one.have is not None:
+            formula = "(have - want) / want" if one.have > one.want else "(want - have) / want"
+            yield figure_of(f"{one.name} missed by", formula, {"want": one.want, "have": one.have}, "1", "the budget")
 
 
 def _unjudged(entry: Entry, error: KvcalcError) -> CheckedDeployment:

@@ -12,26 +12,34 @@ from typing import Any
 from kvcalc.answers.assumptions import assumptions_of, price_warnings
 from kvcalc.answers.common_assumptions import Name, gathered
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.explain import figure_of, labelled
 from kvcalc.answers.load import running_at_once
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question, ask
+from kvcalc.answers.serving_working import serving_working
+from kvcalc.answers.step.rows import rows_of, sums
 from kvcalc.answers.subject import roofline
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
+from kvcalc.answers.working import working
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
+from kvcalc.results.base import Figure
 from kvcalc.results.curve import CurvePoint, CurveReport, CurveResult, UnderTarget
 from kvcalc.results.size import FIT_ORDER
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.checked import flag_of
 from kvcalc.timing.serving import largest_batch
+from kvcalc.units import format_count
 
 MOST_POINTS = 20_000
 LARGEST_BATCH = 4096
 ALONG = ("batch", "concurrency")  # what varies along one curve, all others from curve to curve
 
 
-def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) -> CurveReport:
+def curve(
+    model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any], with_working: bool = False
+) -> CurveReport:
     """One point for each GPU, tp, context and batch or concurrency; without these, powers of two up to what fits.
 
     Raises:
@@ -46,6 +54,7 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
     points: list[CurvePoint] = []
     under: list[UnderTarget] = []
     warnings: dict[str, None] = {}
+    figures: list[Figure] = []
     load = cache(load_model)
     for values in product(*kept.values()):
         one = {**flags, **dict(zip(kept, values, strict=True))}
@@ -53,6 +62,8 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
         found = Curve(asked)
         points.extend(found.points())
         under.extend(found.under_target())
+        if with_working:
+            figures.extend(found.working())
         deployed, at = found.deployed, found.speed.point
         name = {"gpu": deployed.gpu.name, "tp": deployed.deployment.tensor_parallel_size, "context": at.context}
         assumptions.append(
@@ -62,6 +73,7 @@ def curve(model: str, swept: Mapping[str, list[Any]], flags: Mapping[str, Any]) 
     return CurveReport(
         inputs={"model": deployed.model.name, **{flag_of(k)[2:]: v for k, v in {**flags, **swept}.items()}},
         result=_result(deployed, _over(kept, texts, deployed.lengths is not None), points, under),
+        figures=tuple(figures),
         assumptions=gathered(assumptions),
         sources=deployed.model.sources,
         warnings=tuple(warnings),
@@ -122,6 +134,16 @@ class Curve:
         for size in self.given or _powers(self._most()):
             yield _point(self._at(size), self.deployed)
 
+    def working(self) -> Iterator[Figure]:
+        """Each point's figures, from the bytes of its step to its cost."""
+        deployed, name = self.deployed, "concurrency" if self.served else "batch"
+        where = f"{deployed.gpu.name}, TP{deployed.deployment.tensor_parallel_size}, {name}"
+        for size in self.given or _powers(self._most()):
+            at = self._at(size)
+            step = () if at.step is None else sums(rows_of(deployed, at.step))
+            at_context = f"{where} {format_count(size)} at {format_count(at.point.context)}"
+            yield from labelled(at_context, (*working(at), *step, *serving_working(at), *_shares(at)))
+
     def unused(self) -> tuple[Assumption, ...]:
         """Flags that change no point of the curve."""
 
@@ -165,6 +187,17 @@ class Curve:
     def _tpot(self, size: int) -> float:
         found = self._at(size).headline
         return 0.0 if found is None or found.tpot_s is None else found.tpot_s.value
+
+
+def _shares(speed: Performance) -> Iterator[Figure]:
+    """What one GPU makes, and what one user sees."""
+    found = speed.headline
+    if found is None:
+        return
+    rate = {"output_tokens_per_s": found.output_tokens_per_s.value, "gpus": speed.deployed.deployment.gpus}
+    yield figure_of("tokens/s per GPU", "output_tokens_per_s / gpus", rate, "tokens/s", "arithmetic")
+    if found.tpot_s is not None:
+        yield figure_of("tokens/s per user", "1 / tpot_s", {"tpot_s": found.tpot_s.value}, "tokens/s", "arithmetic")
 
 
 def _powers(most: int | None) -> list[int]:

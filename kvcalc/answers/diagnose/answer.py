@@ -11,6 +11,7 @@ from kvcalc.answers.diagnose.memory import memory_lines
 from kvcalc.answers.diagnose.refusal import explained
 from kvcalc.answers.diagnose.start import logged
 from kvcalc.answers.diagnose.started import Started
+from kvcalc.answers.diagnose.working import diagnose_working
 from kvcalc.catalog.serve.emit import Command, command_of
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.logs.read import read_log
@@ -41,13 +42,15 @@ def diagnose(lines: str | Iterable[str], flags: dict[str, Any] | None = None) ->
     started = Started(facts, specs)
     command = _command(started, specs.deployment)
     budget, model = started.budget, specs.model
+    result = _result(started, command)
     return DiagnoseReport(
         inputs={
             "model": model.name if model else None,
             "gpu": specs.gpu.name if specs.gpu else None,
             **data_of(specs.deployment),
         },
-        result=_result(started, command),
+        result=result,
+        figures=tuple(diagnose_working(started, result)),
         assumptions=(
             *specs.assumptions,
             *(budget.assumptions if budget else ()),

@@ -4,20 +4,19 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
-from kvcalc.answers.explain import explain
+from kvcalc.answers.kv.working import against, memories, sequence_figures, token_figures
 from kvcalc.answers.question import Question, runs_beyond
 from kvcalc.answers.unused import unused
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.cache import CacheProfile, cache_profile, element_bytes
 from kvcalc.counting.layout_check import check_layout
 from kvcalc.engines import cache_dtype, capacity, rules
-from kvcalc.formulas import cache as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.kv import GpuMemory, KvGroup, KvModel, KvPoint, KvReport, KvResult
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.load import Workload
-from kvcalc.specs.model import Attention, LatentAttention, ModelSpec
+from kvcalc.specs.model import ModelSpec
 from kvcalc.specs.variants import architecture_variants
 from kvcalc.units import format_count
 
@@ -51,7 +50,12 @@ def kv(
         typed = replace(deployment, kv_cache_dtype=dtype)
         resolved = cache_dtype(model, typed)
         rows.append(_model(model, AS_IT_IS, resolved, typed, contexts or _contexts(model)))
-        figures.extend(_working(model, resolved))
+        figures += [*token_figures(model, resolved), *sequence_figures(model, rows[-1], typed, batch)]
+    others = _variants(models[0], rows[0], deployment, contexts) if len(rows) == 1 else ()
+    changed = dict(architecture_variants(models[0]))
+    for other in others:
+        figures += sequence_figures(changed.get(other.variant, models[0]), other, deployment, 1)
+    memory = tuple(_memory(name) for name in COMMON_GPUS)
     asked = Question(models[0], None, deployment, Workload(), given=given)
     longest = max(contexts, default=0)
     exceeded = tuple(_exceeded(models, longest))
@@ -60,11 +64,11 @@ def kv(
         result=KvResult(
             models=tuple(rows),
             engine=deployment.engine,
-            variants=_variants(models[0], rows[0], deployment, contexts) if len(rows) == 1 else (),
+            variants=others,
             batch=batch,
-            gpus=tuple(_memory(name) for name in COMMON_GPUS),
+            gpus=memory,
         ),
-        figures=tuple(figures),
+        figures=(*figures, *against(rows[0], others), *memories(memory)),
         assumptions=(
             *(one for model in models for one in model.assumptions),
             ACCURACY,
@@ -191,26 +195,3 @@ def _variants(
         for other in others
         if whole and other.by_context != shown.by_context
     )
-
-
-def _working(model: ModelSpec, dtype: str) -> Iterator[Figure]:
-    """The formula of each group of plain and latent attention layers, its values put in."""
-    for group in model.groups:
-        for mixer in group.mixers:
-            if isinstance(mixer, Attention) and mixer.owns_cache and mixer.head_dim == mixer.v_head_dim:
-                yield explain(
-                    formulas.kv_bytes_per_token,
-                    name=f"{model.name}: cache of a token in {group.count} {mixer.pattern} layers ({dtype})",
-                    layers=group.count,
-                    kv_heads=mixer.kv_heads,
-                    head_dim=mixer.head_dim,
-                    bytes_per_element=element_bytes(dtype),
-                )
-            elif isinstance(mixer, LatentAttention):
-                yield explain(
-                    formulas.mla_elements_per_token,
-                    name=f"{model.name}: cached elements of a token in {group.count} latent layers",
-                    layers=group.count,
-                    kv_lora_rank=mixer.kv_lora_rank,
-                    rope_head_dim=mixer.rope_head_dim,
-                )

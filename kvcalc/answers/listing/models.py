@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kvcalc.answers.explain import explain
+from kvcalc.answers.explain import explain, figure_of, total
 from kvcalc.catalog.cards import Card, card_names, find_card
 from kvcalc.catalog.models import load_card
 from kvcalc.counting.cache import cache_profile, element_bytes
@@ -79,7 +79,7 @@ def show_model(model: ModelSpec, deployment: Deployment = IDEAL) -> ModelReport:
     return ModelReport(
         inputs={"model": model.name, "kv_cache_dtype": dtype},
         result=result,
-        figures=tuple(_figures(model, dtype)),
+        figures=(*_figures(model, dtype), *_counted(model, dtype, result)),
         assumptions=model.assumptions,
         sources=model.sources,
         warnings=model.warnings,
@@ -110,6 +110,30 @@ def _published(model: ModelSpec) -> Iterator[Count]:
     for name, count in (card.published if card else {}).items():
         if name in counted:
             yield Count(name=name, published=count.value, counted=counted[name], source=count.source)
+
+
+def _counted(model: ModelSpec, dtype: str, result: ModelResult) -> Iterator[Figure]:
+    """Parameters, weights and cache as sums of their parts, and each part's share."""
+    counted = "each tensor's shape, counted: docs/explanation/models.md"
+    yield total("parameters", result.by_category, "parameters", counted)
+    idle = result.parameters - result.active_parameters
+    used = {"parameters": result.parameters, "not_used_by_a_token": -idle}
+    yield total("active parameters", used, "parameters", counted)
+    sizes = {share.format: share.bytes for share in result.formats}
+    file = {
+        "counted": result.counted_weight_bytes,
+        "else_in_the_file": result.weight_bytes - result.counted_weight_bytes,
+    }
+    yield total("weights counted from the config", sizes, "bytes", counted)
+    yield total("weights", file, "bytes", result.weight_bytes_from)
+    for name, count in result.by_category.items():
+        inputs = {"of_category": count, "parameters": result.parameters}
+        yield figure_of(f"share of {name}", "of_category / parameters", inputs, "1", "arithmetic")
+    for share in result.formats:
+        inputs = {"bytes": share.bytes, "parameters": share.parameters}
+        yield figure_of(f"bytes of a parameter in {share.format}", "bytes / parameters", inputs, "bytes", counted)
+    per_token = {f"{group.kind}_{group.layers}": group.bytes_per_token for group in cache_profile(model, dtype).groups}
+    yield total("cache of a token at first", per_token, "bytes/token", "docs/explanation/cache.md")
 
 
 def _figures(model: ModelSpec, dtype: str) -> Iterator[Figure]:

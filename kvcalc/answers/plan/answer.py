@@ -5,9 +5,10 @@ from functools import cache, partial
 from typing import Any
 
 from kvcalc.answers.assumptions import assumptions_of
+from kvcalc.answers.explain import labelled
 from kvcalc.answers.plan.apart import Apart, apart
 from kvcalc.answers.plan.asked import Asked, asked_of
-from kvcalc.answers.plan.candidate import Held, candidate
+from kvcalc.answers.plan.candidate import Held, candidate, flags_of
 from kvcalc.answers.plan.emission import emission, emission_apart
 from kvcalc.answers.plan.halves import Load, searched
 from kvcalc.answers.plan.lacking import lacking, nothing_fits, question_of
@@ -19,6 +20,7 @@ from kvcalc.answers.plan.space import Space, priced
 from kvcalc.answers.plan.tuning import tuned
 from kvcalc.answers.plan.unused import unused_flags
 from kvcalc.catalog.models import load_model
+from kvcalc.results.base import Figure
 from kvcalc.results.data import data_of
 from kvcalc.results.plan import PlanReport, PlanResult
 from kvcalc.specs.base import Assumption
@@ -39,6 +41,7 @@ def plan(
     settings: PlanSettings,
     progress: Progress = lambda _what, _share: None,
     cores: int = 1,
+    with_working: bool = False,
 ) -> PlanReport:
     """The deployments that carry the load within the targets, the cheapest first.
 
@@ -48,6 +51,7 @@ def plan(
         settings: the load, targets and limits.
         progress: is called with what is simulated and the share that is done.
         cores: processes that search at the same time.
+        with_working: with the figures behind `--explain`, of every deployment that is shown.
 
     Raises:
         KvcalcError: no load, no lengths, or nothing that can be deployed at all.
@@ -69,6 +73,7 @@ def plan(
     return PlanReport(
         inputs=_inputs(asked),
         result=result,
+        figures=_working(asked, best, result) if with_working else (),
         assumptions=(
             _latencies(settings, asked.workload),
             *asked.traced.assumptions,
@@ -79,6 +84,17 @@ def plan(
         sources=(*first.model.sources, *first.gpu.sources.values()),
         warnings=(*first.model.warnings, *first.bill.warnings),
     )
+
+
+def _working(asked: Asked, best: Sequence[Found], result: PlanResult) -> tuple[Figure, ...]:
+    """Of what is shown: the deployments whose flags and replicas are those of a candidate, in its order."""
+    from kvcalc.answers.plan.working import candidate_working, label
+
+    figures: list[Figure] = []
+    for place, one in enumerate(result.candidates, 1):
+        found = next(each for each in best if flags_of(each) == one.deployment and each.replicas == one.replicas)
+        figures += labelled(label(place, one), candidate_working(found, one, asked))
+    return tuple(figures)
 
 
 def _latencies(settings: PlanSettings, workload: Workload) -> Assumption:

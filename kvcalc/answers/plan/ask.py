@@ -10,8 +10,12 @@ from kvcalc.specs.checked import settings_of
 
 
 def plan_from(
-    model: str, flags: Mapping[str, Any], progress: Progress = lambda _what, _share: None, cores: int = 1
+    model: str,
+    flags: Mapping[str, Any],
+    progress: Progress = lambda _what, _share: None,
+    cores: int = 1,
+    explain: bool = False,
 ) -> PlanReport:
     """The deployments that meet the flags' workload, `plan`'s own among them."""
     settings, left = settings_of(PlanSettings, flags)
-    return plan(model, left, settings, progress, cores)
+    return plan(model, left, settings, progress, cores, with_working=explain)

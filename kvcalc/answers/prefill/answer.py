@@ -5,7 +5,6 @@ from typing import Annotated, NamedTuple
 
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.explain import explain
 from kvcalc.answers.load import OperatingPoint, at_least_one
 from kvcalc.answers.performance import FirstToken, Performance
 from kvcalc.answers.prefill import cache as moving
@@ -21,13 +20,13 @@ from kvcalc.answers.prefill.chunks import (
 )
 from kvcalc.answers.prefill.pools import Load, disaggregation
 from kvcalc.answers.question import Question, runs_beyond
+from kvcalc.answers.serving_working import serving_working
 from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
-from kvcalc.formulas import prefill as formulas
 from kvcalc.results.base import Figure
 from kvcalc.results.data import data_of
 from kvcalc.results.prefill import Disaggregation, PrefillReport, PrefillResult, Spike, Term, Transfer
@@ -65,8 +64,11 @@ class Prompt(NamedTuple):
         return float(self.alone.bound_s) if self.first.estimate is None else self.first.estimate.value
 
 
-def prefill(question: Question, settings: PrefillSettings | None = None) -> PrefillReport:
-    """One prompt on this deployment, alone and beside the sequences of `--batch` and `--context`."""
+def prefill(question: Question, settings: PrefillSettings | None = None, with_working: bool = True) -> PrefillReport:
+    """One prompt on this deployment, alone and beside the sequences of `--batch` and `--context`.
+
+    `with_working`: and the figures behind `--explain`.
+    """
     settings = settings or PrefillSettings()
     deployed = Deployed(question)
     speed = Performance(deployed)
@@ -76,13 +78,19 @@ def prefill(question: Question, settings: PrefillSettings | None = None) -> Pref
     return PrefillReport(
         inputs=_inputs(deployed, result, settings),
         result=result,
-        figures=(*_working(deployed, asked.beside, asked.alone), *figures),
+        figures=(*_working(asked, result, point.context), *figures, *serving_working(speed)) if with_working else (),
         assumptions=(*question.assumptions, *nothing_fits, *_unpriced(deployed), *point.assumptions,
                      *_assumed(deployed, result), *asked.alone.assumptions,
-                     *unused(question, lambda other: prefill(other, settings).result)),
+                     *unused(question, lambda other: prefill(other, settings, with_working=False).result)),
         sources=deployed.sources,
         warnings=(*speed.warnings, *_too_long(deployed, result.prompt_tokens)),
     )  # fmt: skip
+
+
+def _working(asked: Prompt, result: PrefillResult, context: int) -> tuple[Figure, ...]:
+    from kvcalc.answers.prefill.working import prompt_working
+
+    return tuple(prompt_working(asked.deployed, asked.beside, asked.alone, result, context))
 
 
 def _prompt(speed: Performance, point: OperatingPoint, settings: PrefillSettings) -> Prompt:
@@ -205,29 +213,6 @@ def _pools(asked: Prompt, point: OperatingPoint, links: tuple[Transfer, ...]) ->
         tpot_s=workload.tpot_s,
     )
     return disaggregation(deployed, load, asked.alone_s, link)
-
-
-def _working(deployed: Deployed, beside: Beside, alone: Pass) -> tuple[Figure, ...]:
-    rows = beside.prompt - beside.start
-    parameters = (alone.flops - alone.attention_flops) / (2 * rows)
-    return (
-        explain(
-            formulas.prefill_flops,
-            name="FLOPs of the prompt",
-            parameters=parameters,
-            tokens=rows,
-            attention_flops=alone.attention_flops,
-        ),
-        explain(
-            formulas.prefill_time,
-            name="bound",
-            weight_bytes=alone.weight_bytes + alone.cache_bytes,
-            flops=alone.flops,
-            bandwidth_bytes_per_s=deployed.gpu.memory_bandwidth_bytes_per_s,
-            peak_flops=alone.flops / (alone.compute_time_s * beside.compute_efficiency),
-            compute_efficiency=beside.compute_efficiency,
-        ),
-    )
 
 
 def _inputs(deployed: Deployed, result: PrefillResult, settings: PrefillSettings) -> dict[str, object]:

@@ -9,7 +9,7 @@ from kvcalc.results.prefill import PrefillReport
 from kvcalc.specs.checked import settings_of
 
 
-def prefill_from(model: str, flags: Mapping[str, Any]) -> PrefillReport:
+def prefill_from(model: str, flags: Mapping[str, Any], explain: bool = True) -> PrefillReport:
     """A prompt on the deployment of the flags, `prefill`'s own among them."""
     settings, left = settings_of(PrefillSettings, flags)
-    return prefill(ask(model, left), settings)
+    return prefill(ask(model, left), settings, with_working=explain)

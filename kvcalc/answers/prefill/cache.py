@@ -89,13 +89,13 @@ def prefix_hit(deployed: Deployed, prompt: int, context: int) -> PrefixHit:
         time_s=float(with_hit),
         time_without_s=float(without),
         saved_share=1 - float(with_hit) / float(without),
-        max_batch=_sharing(deployed, min(tokens, context), context),
+        max_batch=None if (held := sharing(deployed, min(tokens, context), context)) is None else held[0] // held[1],
         max_batch_without=deployed.max_batch(context),
     )
 
 
-def _sharing(deployed: Deployed, shared: int, context: int) -> int | None:
-    """Whole sequences of the context when all of them have the same first `shared` tokens.
+def sharing(deployed: Deployed, shared: int, context: int) -> tuple[int, int] | None:
+    """Blocks for sequences of the context that have the same first `shared` tokens, and what each takes of them.
 
     Blocks of layers without a window are held once; windows and states stay each sequence's own.
     """
@@ -109,8 +109,8 @@ def _sharing(deployed: Deployed, shared: int, context: int) -> int | None:
         each = pool.blocks(deployed.slots(context)) - once
         room = pool.num_blocks - pool.unusable_blocks - once
         if each > 0:
-            fitting.append(max(0, room // each))
-    return min(fitting, default=None)
+            fitting.append((max(0, room), each))
+    return min(fitting, key=lambda one: one[0] // one[1], default=None)
 
 
 def _shareable(window: int | None, kind: str) -> bool:

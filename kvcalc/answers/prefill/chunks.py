@@ -92,12 +92,13 @@ def choices(deployed: Deployed, beside: Beside, chunk: int, alone_s: float) -> t
 
 
 def chunk_under(deployed: Deployed, beside: Beside, tpot_s: float) -> TargetChunk:
-    """The largest chunk whose slowest step, the last full one, keeps the target."""
+    """The largest chunk whose slowest step keeps the target: the last full one, or what is left after it."""
     left = beside.prompt - beside.start
 
     def worst(chunk: int) -> float:
-        last = beside.prompt - left % chunk - chunk if left >= chunk else beside.start
-        return float(mixed_pass(deployed, beside, min(chunk, left), last).time_s)
+        rest = left % chunk if left >= chunk else 0
+        full = float(mixed_pass(deployed, beside, min(chunk, left), beside.prompt - rest - min(chunk, left)).time_s)
+        return max(full, float(mixed_pass(deployed, beside, rest, beside.prompt - rest).time_s)) if rest else full
 
     found = largest(lambda chunk: worst(chunk) <= tpot_s, left)
     if not found:

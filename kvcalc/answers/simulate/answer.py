@@ -32,7 +32,7 @@ from kvcalc.answers.speculate.serving import drafts_without_times
 from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.verdict import verdict
 from kvcalc.errors import KvcalcError
-from kvcalc.results.base import Range
+from kvcalc.results.base import Figure, Range
 from kvcalc.results.data import data_of
 from kvcalc.results.simulate import (
     Calibration,
@@ -58,6 +58,7 @@ def simulate(
     workload: Workload,
     look: Callable[[Latencies], None] = lambda _: None,
     progress: Progress = lambda what, share: None,
+    with_working: bool = False,
 ) -> SimulateReport:
     """Latencies, goodput and use of a workload on this deployment.
 
@@ -67,6 +68,7 @@ def simulate(
         workload: requests that run, and how many do not.
         look: sees the run with the value's step times.
         progress: is told what is done now, and the share that is done.
+        with_working: with the figures behind `--explain`.
     """
     deployed = Deployed(question)
     none = unserved(deployed, settings, workload)
@@ -91,6 +93,7 @@ def simulate(
     return SimulateReport(
         inputs=_inputs(deployed, settings, workload),
         result=replace(result, highest_rate=found),
+        figures=_working(runs, replica, result) if with_working else (),
         assumptions=_assumptions(question, deployed, replica),
         sources=deployed.sources,
         warnings=_warnings(deployed, result),
@@ -108,6 +111,12 @@ def _nothing_runs(
         sources=deployed.sources,
         warnings=(*deployed.model.warnings, f"this does not fit: {none.reason}"),
     )
+
+
+def _working(runs: list[Latencies], replica: Simulated, result: SimulateResult) -> tuple[Figure, ...]:
+    from kvcalc.answers.simulate.working import simulate_working
+
+    return tuple(simulate_working(runs, replica, result))
 
 
 def _highest_rate(

@@ -33,12 +33,13 @@ def simulate_from(
     asked: Asked,
     look: Callable[[Latencies], None] = lambda _: None,
     progress: Progress = lambda what, share: None,
+    explain: bool = False,
 ) -> SimulateReport:
     """The simulation that flags ask for; `look` sees the run with the value's step times."""
     settings = checked(SimulateSettings, dict(asked.own))
     question = ask_served(asked.model, dict(asked.flags))
     workload = workload_of(question, settings, asked.lengths)
-    report = simulate(question, settings, workload, look, progress)
+    report = simulate(question, settings, workload, look, progress, with_working=explain)
     if report.result.verdict is None:
         return report
     left = unused_flags(

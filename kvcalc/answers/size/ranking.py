@@ -1,15 +1,22 @@
 """`kvcalc size` without a GPU: the same question put to the GPUs that can be rented or fill servers, ranked."""
 
+from collections.abc import Iterator
+
+from kvcalc.answers.explain import labelled
 from kvcalc.answers.question import Question
 from kvcalc.answers.size.answer import size
-from kvcalc.catalog.gpus import gpu_names, load_gpu, offered_gpus
+from kvcalc.catalog.gpus import gpu_names, offered_gpus
 from kvcalc.catalog.prices import price_of
 from kvcalc.errors import KvcalcError
-from kvcalc.results.base import Range
+from kvcalc.results.base import Figure, Range
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
 from kvcalc.results.size import FIT_ORDER, SizeReport, SizeResult
 from kvcalc.specs.gpu import GpuSpec
 
+OF_SERVING = (
+    *("time to first token, all running", "time to first token, with the wait for a place", "time per output token"),
+    *("output tokens per second", "USD per million output tokens, serving"),
+)
 SERVED_SINCE = 2020  # the newest engines have dropped the server cards before (Volta and older)
 
 
@@ -27,7 +34,7 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     candidates = [gpu for gpu in offered_gpus() if _is_of_today(gpu)]
     for gpu in candidates:
         try:
-            report = size(question._replace(gpu=gpu), with_advice=False, with_working=False)
+            report = size(question._replace(gpu=gpu), with_advice=False, with_working=with_working)
         except KvcalcError as error:
             left_out.append(f"{gpu.name} is left out: {error.message}")
             continue
@@ -36,12 +43,22 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
         raise KvcalcError("no GPU in the catalogue can answer this", hint="name one with --gpu to see why")
     found.sort(key=lambda pair: _order(pair[0]))
     best = found[0][1]
-    if with_working:
-        first = question._replace(gpu=load_gpu(found[0][0].gpu))
-        best = size(first, with_advice=False)
     left_unasked = len(gpu_names()) - len(candidates)
     result = RankingResult(**vars(best.result), ranking=tuple(row for row, _ in found), not_ranked=left_unasked)
-    return RankingReport(**{**vars(best), "result": result, "warnings": (*best.warnings, *left_out)})
+    figures = (*best.figures, *(one for row, report in found for one in labelled(row.gpu, _shown(report))))
+    return RankingReport(
+        **{**vars(best), "result": result, "figures": figures, "warnings": (*best.warnings, *left_out)}
+    )
+
+
+def _shown(report: SizeReport) -> Iterator[Figure]:
+    """Of a GPU's figures those that the table has."""
+    served = any(one.name == "time per output token" for one in report.figures)
+    of_step = ("estimate", "throughput at the estimate", "USD per million output tokens at the estimate")
+    wanted = OF_SERVING if served else of_step
+    return (
+        one for one in report.figures if one.name in wanted or one.name == f"sequences at {report.result.context:,}"
+    )
 
 
 def _is_of_today(gpu: GpuSpec) -> bool:

@@ -2,29 +2,33 @@
 
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.explain import explain
 from kvcalc.answers.performance import Performance, range_of, usd_per_million
 from kvcalc.answers.question import Question
+from kvcalc.answers.serving_working import serving_working
 from kvcalc.answers.speculate.choice import chosen_acceptance, chosen_drafter
 from kvcalc.answers.speculate.drafter import Drafter
 from kvcalc.answers.speculate.memory import deploy_both, deploy_draft, draft_memory
 from kvcalc.answers.speculate.rounds import Rounds
 from kvcalc.answers.speculate.rows import at_capacity, by_batch, by_gamma, pays_from, stops_paying
 from kvcalc.answers.speculate.settings import SpeculateSettings
+from kvcalc.answers.speculate.working import speculate_working
 from kvcalc.answers.subject import inputs_of, subject
 from kvcalc.answers.unused import unused
 from kvcalc.answers.verdict import verdict
 from kvcalc.counting.arrays import single
 from kvcalc.errors import KvcalcError
-from kvcalc.formulas import speculative as formulas
-from kvcalc.results.base import Figure
 from kvcalc.results.data import data_of
 from kvcalc.results.speculate import SpeculateReport, SpeculateResult
 from kvcalc.specs.base import Source, replace
 
 
-def speculate(question: Question, settings: SpeculateSettings | None = None) -> SpeculateReport:
-    """What drafting is worth on this deployment, at `--batch` (1 unless given) and by batch."""
+def speculate(
+    question: Question, settings: SpeculateSettings | None = None, with_working: bool = True
+) -> SpeculateReport:
+    """What drafting is worth on this deployment, at `--batch` (1 unless given) and by batch.
+
+    `with_working`: and the figures behind `--explain`.
+    """
     settings = settings or SpeculateSettings()
     plain = replace(question.deployment, num_speculative_tokens=0, acceptance=())
     target = Deployed(question._replace(deployment=plain))
@@ -44,7 +48,7 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
             target, batch=batch, context=context, **data_of(settings) | {"gamma": result.gamma, "draft": found.name}
         ),
         result=result,
-        figures=_working(rounds, result),
+        figures=(*speculate_working(rounds, result), *serving_working(plain_speed)) if with_working else (),
         assumptions=(
             *question.assumptions,
             *assumptions_of(target),
@@ -53,7 +57,7 @@ def speculate(question: Question, settings: SpeculateSettings | None = None) -> 
             *placed,
             *usual,
             *(() if plain_speed.step is None else plain_speed.step.assumptions),
-            *unused(question, lambda other: speculate(other, settings).result),
+            *unused(question, lambda other: speculate(other, settings, with_working=False).result),
         ),
         sources=_sources(target, found),
         warnings=plain_speed.warnings,
@@ -112,43 +116,3 @@ def _result(rounds: Rounds, batch: int, gamma: int, best: int, plain: Performanc
         at_capacity=at_capacity(rounds, gamma, memory.max_batch, memory.max_batch_without),
         serving=plain.serving,
     )
-
-
-def _working(rounds: Rounds, result: SpeculateResult) -> tuple[Figure, ...]:
-    """Tokens of a pass, the two cost ratios, and the speed-up from them."""
-    acceptance, levels = rounds.acceptance, rounds.drafter.tree.levels(result.gamma)
-    uniform = not acceptance.positions and (acceptance.of_level or all(width == 1 for width in levels))
-    figures = []
-    if uniform:
-        figures.append(
-            explain(
-                formulas.tokens_per_pass,
-                name="tokens per pass",
-                alpha=acceptance.rate,
-                gamma=result.gamma,
-                decay=acceptance.decay,
-            )
-        )
-    if rounds.drafter.kind != "lookup":
-        figures.append(
-            explain(
-                formulas.draft_cost_ratio,
-                name="draft cost ratio",
-                draft_step_time_s=result.draft_cost_ratio * result.plain_step_s,
-                target_step_time_s=result.plain_step_s,
-            )
-        )
-    passes = rounds.drafter.passes(result.gamma)
-    each = (result.draft_s + result.engine_s) / result.plain_step_s / passes if passes else 0.0
-    engine = 0.0 if passes else result.engine_s / result.plain_step_s
-    figures.append(
-        explain(
-            formulas.speculative_speedup,
-            name="speed-up",
-            tokens_per_pass=result.tokens_per_pass,
-            gamma=passes,
-            draft_cost_ratio=each,
-            verify_cost_ratio=result.verify_cost_ratio + engine,
-        )
-    )
-    return tuple(figures)

@@ -10,7 +10,7 @@ from kvcalc.results.speculate import SpeculateReport
 from kvcalc.specs.checked import settings_of
 
 
-def speculate_from(model: str, flags: Mapping[str, Any]) -> SpeculateReport:
+def speculate_from(model: str, flags: Mapping[str, Any], explain: bool = True) -> SpeculateReport:
     """Drafts on the deployment of the flags, `speculate`'s own among them."""
     settings, left = settings_of(SpeculateSettings, flags)
-    return speculate(ask(model, left), settings)
+    return speculate(ask(model, left), settings, with_working=explain)

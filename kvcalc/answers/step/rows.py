@@ -1,11 +1,12 @@
 """What every step's report has: its operators in rows, and its intensity in parts."""
 
-import re
 from collections.abc import Sequence
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.explain import explain, total
 from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Operator
+from kvcalc.formulas import step
 from kvcalc.results.base import Figure
 from kvcalc.results.step import Intensity, OperatorRow
 from kvcalc.specs.base import replace
@@ -84,18 +85,20 @@ def intensity(flops: float, attention_flops: float, weight_bytes: float, cache_b
     )
 
 
+def time_figure(name: str, deployed: Deployed, one: Pass) -> Figure:
+    """The working of a pass's time: with `--engine ideal` its bound, else the sum over operators and the engine."""
+    if one.replica.ideal:
+        return explain(step.roofline_time, name, memory_time_s=single(one.memory_time_s),
+                       compute_time_s=single(one.compute_time_s))  # fmt: skip
+    parts = {row.name: row.estimate_s or 0.0 for row in rows_of(deployed, one)}
+    rest = single(one.time_s) - sum(parts.values())
+    if abs(rest) > 1e-9 * one.time_s:  # launches of prompts' layers, and what overlaps
+        parts["launches of prompts"] = rest
+    return total(name, parts, "s", ESTIMATE_SOURCE)
+
+
 def sums(rows: Sequence[OperatorRow]) -> tuple[Figure, ...]:
     """The working of the bound per operator and of the estimate: each is the sum of its column."""
-    names: list[str] = []
-    for row in rows:
-        name = re.sub(r"\W+", "_", row.name).strip("_")
-        names.append(f"{name}_{len(names)}" if name in names else name)
-    bounds = _sum("bound per operator", BOUND_SOURCE, names, [row.time_s for row in rows])
-    estimates = _sum("estimate", ESTIMATE_SOURCE, names, [row.estimate_s or 0.0 for row in rows])
-    return tuple(figure for figure in (bounds, estimates) if figure.inputs)
-
-
-def _sum(title: str, source: str, names: Sequence[str], times: Sequence[float]) -> Figure:
-    inputs: dict[str, float | int] = {name: time for name, time in zip(names, times, strict=True) if time}
-    formula = " + ".join(inputs)
-    return Figure(name=title, value=sum(inputs.values()), unit="s", formula=formula, inputs=inputs, source=source)
+    bounds = total("bound per operator", {row.name: row.time_s for row in rows if row.time_s}, "s", BOUND_SOURCE)
+    times = {row.name: row.estimate_s for row in rows if row.estimate_s}
+    return tuple(one for one in (bounds, total("estimate", times, "s", ESTIMATE_SOURCE)) if one.inputs)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,18 @@ def read_results(path: Path) -> list[Measurement]:
 
 def _measured(table: Mapping[str, Any], source: str) -> Iterable[Measurement]:
     try:
+        one: Measurement | None = None
         if llamabench.is_llamabench(table):
             one = llamabench.timed(table, source)
-            return () if one is None else (one,)
-        if serving.is_serving(table):
-            return (serving.served(table, source),)
-        if requests.is_log(table):
-            return (requests.served(table, source),)
+        elif serving.is_serving(table):
+            one = serving.served(table, source)
+        elif requests.is_log(table):
+            one = requests.served(table, source)
+        if one is not None and not all(isfinite(value) for value in one if isinstance(value, float)):
+            raise ValueError("a number that is none")
+        return () if one is None else (one,)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise KvcalcError(f"{source}: a result is malformed: {error}", hint="is the file whole?") from error
-    return ()
 
 
 def _objects(path: Path) -> list[Mapping[str, Any]]:

@@ -114,9 +114,10 @@ def _embedding(outside: list[Entry], name: str, hidden: int) -> Entry:
     found = next((entry for entry in outside if entry.name == "token_embd.weight"), None)
     if found is None:
         raise KvcalcError(f"{name} has no token_embd.weight", hint="is it a language model's?")
-    if found.shape[1] != hidden:
+    if len(found.shape) != 2 or found.shape[1] != hidden:
+        shape = " × ".join(map(str, found.shape))
         raise KvcalcError(
-            f"{name}: token_embd.weight has rows of {found.shape[1]}, and the file's metadata says {hidden}",
+            f"{name}: token_embd.weight is of {shape}, and the file's metadata says rows of {hidden}",
             hint="the file contradicts itself: fetch it again, or give the model's config.json",
         )
     return found

@@ -110,7 +110,7 @@ def test_tensors_nobody_knows_are_counted_and_said(tmp_path: Path) -> None:
         ({"attention.head_count_kv": 4}, "attn_k.weight has 128 rows.*4 key-value heads of 64: 256"),
         ({"attention.key_length": 32}, "attn_k.weight has 128 rows.*2 key-value heads of 32: 64"),
         ({"attention.value_length": 32}, "attn_v.weight has 128 rows.*2 key-value heads of 32: 64"),
-        ({"embedding_length": 512, "attention.key_length": 64}, "token_embd.weight has rows of 256.*512"),
+        ({"embedding_length": 512, "attention.key_length": 64}, "token_embd.weight is of 5000 × 256.*512"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_an_error(tmp_path: Path, more: dict[str, Any], said: str) -> None:
