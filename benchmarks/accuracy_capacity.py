@@ -3,13 +3,13 @@
 python benchmarks/accuracy_capacity.py --cases FILE... [--configs DIR...] [--json]
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import command_line
 from budgets import budget_case, budget_summary
 from capacity_checks import capacity_checks
 from case_models import card_model, config_model
@@ -26,10 +26,9 @@ LIMITS = {"within_rounding": 0.85, "within_0.3_percent": 0.95, "worst": 0.012}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--cases", type=Path, nargs="+", required=True, help="files of cases")
+    parser = command_line.parser(__doc__)
+    parser.add_argument("--cases", type=command_line.file, nargs="+", required=True, help="files of cases")
     parser.add_argument("--configs", type=Path, nargs="+", default=[DEFAULT_CONFIGS], help="folders of model folders")
-    parser.add_argument("--json", action="store_true", help="the whole result on stdout")
     flags = parser.parse_args()
     cases = [case for file in flags.cases for case in read(file)]
     answers = [answer(case, flags.configs) for case in cases]
@@ -38,8 +37,7 @@ def main() -> int:
     if logs:
         result["summary"]["raw_lines"] = log_summary(logs)
     if flags.json:
-        json.dump(result, sys.stdout, indent=1)
-        print()
+        command_line.print_json(result)
     else:
         print_summary(result)
     return 0

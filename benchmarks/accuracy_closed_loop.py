@@ -15,12 +15,12 @@ Where the two part, and why:
   which no steady state has.
 """
 
-import argparse
 import json
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import command_line
 import numpy as np
 
 from kvcalc.answers.deployed import Deployed
@@ -112,11 +112,10 @@ def cases_of(folder: Path, engine: str, most: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", required=True, type=Path, help="folder of serving_*.json")
+    parser = command_line.parser(__doc__)
+    parser.add_argument("--cases", required=True, type=command_line.folder, help="folder of serving_*.json")
     parser.add_argument("--engine", default="vLLM", choices=ENGINES)
     parser.add_argument("--most", type=int, default=64, help="clients (default 64)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     rows, reasons = [], []
     for case in cases_of(options.cases, options.engine, options.most):
@@ -125,7 +124,7 @@ def main() -> None:
         except KvcalcError as error:
             reasons.append(error.message)
     if options.json:
-        print(json.dumps({"rows": rows, "left_out": reasons}, indent=1))
+        command_line.print_json({"rows": rows, "left_out": reasons})
         return
     for name, limit in (("tpot", LIMIT_TPOT), ("throughput", LIMIT_THROUGHPUT)):
         found = sorted(rows, key=lambda one: abs(one[name]))

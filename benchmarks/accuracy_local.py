@@ -10,7 +10,6 @@ ubatch and attention that it states, as `kvcalc step` and `kvcalc prefill` answe
 express, or whose facts are doubtful, stand among the points with their reason.
 """
 
-import argparse
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 from times.local_cases import seconds_of
 from times.local_points import NAMES, LocalPoint, point_of
@@ -136,17 +136,16 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=Path, required=True, help="results of llama-bench")
-    parser.add_argument("--configs", type=Path, help="folder of model configs")
+    parser = command_line.parser(__doc__)
+    parser.add_argument("--points", type=command_line.file, required=True, help="results of llama-bench")
+    parser.add_argument("--configs", type=command_line.folder, help="folder of model configs")
     parser.add_argument("--refit", action="store_true", help="errors of constants fitted without the device, too")
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     rows = json.loads(arguments.points.read_text(encoding="utf-8"))
     configs = arguments.configs or arguments.points.resolve().parents[1] / "model_configs"
     found = result(rows, configs, arguments.points if arguments.refit else None)
     if arguments.json:
-        print(json.dumps(found))
+        command_line.print_json(found)
     else:
         show(found)
 

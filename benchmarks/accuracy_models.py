@@ -3,7 +3,6 @@
 python benchmarks/accuracy_models.py --configs DIR --facts DIR [--json]
 """
 
-import argparse
 import json
 import sys
 import tomllib
@@ -11,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import command_line
 
 from kvcalc.catalog.config.read import read_config
 from kvcalc.catalog.files.jsonfile import read_json
@@ -27,20 +28,15 @@ FIGURES = ("parameters", "kv_bytes_per_token", "fixed_bytes_per_sequence")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--configs", type=Path, required=True, help="folders of config.json files")
-    parser.add_argument("--facts", type=Path, required=True, help="exact counts and measured caches")
-    parser.add_argument("--json", action="store_true", help="the whole result on stdout")
+    parser = command_line.parser(__doc__)
+    parser.add_argument("--configs", type=command_line.folder, required=True, help="folders of config.json files")
+    parser.add_argument("--facts", type=command_line.folder, required=True, help="exact counts and measured caches")
     flags = parser.parse_args()
-    for folder in (flags.configs, flags.facts):
-        if not folder.is_dir():
-            parser.error(f"{folder} is not a folder")
     models = list(rows(flags.configs, flags.facts))
     published = list(published_rows(flags.configs, flags.facts))
     result = {"models": models, "published": published, "summary": summary(models, published)}
     if flags.json:
-        json.dump(result, sys.stdout, indent=1)
-        print()
+        command_line.print_json(result)
     else:
         show(result)
     return 0

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import command_line
+
 from kvcalc import __version__
 from kvcalc.clock import today
 
@@ -274,13 +276,10 @@ def page(shared: Path, folder: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shared", type=Path, required=True, help="folder of case folders")
+    parser.add_argument("--shared", type=command_line.folder, required=True, help="folder of case folders")
     parser.add_argument("--results", type=Path, required=True, help="folder of the benchmarks' JSON")
     parser.add_argument("--write", action="store_true", help="replace the page")
     arguments = parser.parse_args()
-    if not arguments.shared.is_dir():
-        print(f"error: {arguments.shared} is not a folder", file=sys.stderr)
-        return 2
     arguments.results.mkdir(parents=True, exist_ok=True)
     text = page(arguments.shared.resolve(), arguments.results)
     if arguments.write:

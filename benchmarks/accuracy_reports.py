@@ -7,7 +7,6 @@ A case has a `command` and either what was `measured` in a `unit` (a number, or 
 the result. Doubtful facts stand among the points and not in the medians; unjudged ones are named.
 """
 
-import argparse
 import contextlib
 import io
 import json
@@ -20,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import command_line
 
 from kvcalc.cli.app import run
 from kvcalc.errors import EXIT_OK
@@ -199,17 +200,12 @@ def result(paths: list[Path]) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reports", type=Path, nargs="+", required=True, help="files of reports")
-    parser.add_argument("--json", action="store_true", help="the whole result on stdout")
+    parser = command_line.parser(__doc__)
+    parser.add_argument("--reports", type=command_line.file, nargs="+", required=True, help="files of reports")
     arguments = parser.parse_args()
-    missing = [path for path in arguments.reports if not path.is_file()]
-    if missing:
-        print(f"error: {missing[0]} is not a file", file=sys.stderr)
-        return 2
     found = result(arguments.reports)
     if arguments.json:
-        json.dump(found, sys.stdout, allow_nan=False)
+        command_line.print_json(found)
         return 0
     for row in found["groups"]:
         error = "-" if row["median_abs_error"] is None else f"{row['median_abs_error']:.1%}"

@@ -7,7 +7,6 @@ kvcalc's own beside it, one with experts or without, and `inputs` is compared wi
 The FILE of flags has each flag of the engines with the class of what it changes: is it used, listed or warned of?
 """
 
-import argparse
 import io
 import json
 import os
@@ -17,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+
+import command_line
 
 from kvcalc.catalog.serve.table import index
 from kvcalc.cli.app import run
@@ -107,11 +108,10 @@ def flag_rows(flags: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--commands", type=Path, required=True, nargs="+")
-    parser.add_argument("--flags", type=Path)
+    parser = command_line.parser(__doc__)
+    parser.add_argument("--commands", type=command_line.file, required=True, nargs="+")
+    parser.add_argument("--flags", type=command_line.file)
     parser.add_argument("--gpu", default="h200-sxm")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     cases = [case for path in asked.commands for case in json.loads(path.read_text(encoding="utf-8"))]
     rows = [{"id": case["id"], "checks": list(checks(case, asked.gpu))} for case in cases]
@@ -122,7 +122,7 @@ def main() -> int:
     if asked.flags:
         summary |= {"flags": len(listed), "spellings": len(flags), "as_classed": sum(row["suits"] for row in flags)}
     if asked.json:
-        print(json.dumps({"cases": rows, "summary": summary}, indent=1))
+        command_line.print_json({"cases": rows, "summary": summary})
         return 0
     for row in rows:
         for one in row["checks"]:

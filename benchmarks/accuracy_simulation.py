@@ -6,11 +6,12 @@ Each file is a run of an engine (as shared/requests): its model, GPU, flags, and
 token and its last. The engine's own clock counts: no time between client and engine is added.
 """
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import command_line
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import ask
@@ -61,11 +62,12 @@ def judged(path: Path, models: dict[str, str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", nargs="+", required=True, type=Path, help="runs, as in shared/requests")
+    parser = command_line.parser(__doc__)
+    parser.add_argument(
+        "--requests", nargs="+", required=True, type=command_line.file, help="runs, as in shared/requests"
+    )
     parser.add_argument("--model", nargs=2, action="append", default=[], metavar=("ID", "MODEL"),
                         help="what to ask kvcalc for, for a model id of the file")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     runs = []
     for path in options.requests:
@@ -74,7 +76,7 @@ def main() -> None:
         except KvcalcError as error:
             runs.append({"id": path.stem, "own": None, "calibrated": None, "factor": None, "reason": error.message})
     if options.json:
-        print(json.dumps({"runs": runs}, indent=1))
+        command_line.print_json({"runs": runs})
         return
     for one in runs:
         print(one["id"], one.get("reason", ""))

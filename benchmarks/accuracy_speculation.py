@@ -7,7 +7,6 @@ what the paper's own formula gives for its acceptance, draft length and cost. `s
 other draft lengths of its model, mode and drafter, acceptance and decay fitted without it.
 """
 
-import argparse
 import json
 import sys
 from collections import defaultdict
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 from speculation_points import Plan, plan_of, sibling_acceptance
 
@@ -174,16 +174,12 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=Path, required=True, help="folder of case files")
-    parser.add_argument("--json", action="store_true", help="the whole result on stdout")
+    parser = command_line.parser(__doc__)
+    parser.add_argument("--cases", type=command_line.folder, required=True, help="folder of case files")
     arguments = parser.parse_args()
-    if not arguments.cases.is_dir():
-        print(f"error: {arguments.cases} is not a folder", file=sys.stderr)
-        return 2
     found = result(arguments.cases)
     if arguments.json:
-        json.dump(found, sys.stdout, allow_nan=False)
+        command_line.print_json(found)
         return 0
     print("|kvcalc / measured - 1| of speed-ups and tokens per pass; largest: the largest difference")
     print(table(found))

@@ -8,7 +8,6 @@ A case is answered from its own dimensions, element types and GPU. Cases of qual
 expressed is listed with its reason.
 """
 
-import argparse
 import json
 import sys
 from collections import defaultdict
@@ -18,6 +17,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 from times.kernel_cases import seconds
 from times.kernel_points import KERNEL_KINDS, ODD, constants_of, five_fold, reason_of, shipped
@@ -198,17 +198,13 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=Path, required=True, help="folder of case files")
+    parser = command_line.parser(__doc__)
+    parser.add_argument("--cases", type=command_line.folder, required=True, help="folder of case files")
     parser.add_argument("--refit", action="store_true", help="add errors of constants fitted without each cell")
-    parser.add_argument("--json", action="store_true", help="the whole result on stdout")
     arguments = parser.parse_args()
-    if not arguments.cases.is_dir():
-        print(f"error: {arguments.cases} is not a folder", file=sys.stderr)
-        return 2
     found = result(arguments.cases, arguments.refit)
     if arguments.json:
-        json.dump(found, sys.stdout, allow_nan=False)
+        command_line.print_json(found)
         return 0
     print("Errors of times and throughputs, |kvcalc / measured - 1|; cv: left out of the fit; cells: mean over cells;")
     print("cover: share of measurements in the range; consts: constants fitted to such cases")

@@ -3,8 +3,6 @@
 python benchmarks/speed.py [--json]
 """
 
-import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -17,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 
 from kvcalc.formulas.cache import kv_bytes_per_token, kv_cache_bytes
@@ -239,8 +238,7 @@ def row(name: str, ratio: float | None, against: str, aim: float) -> dict[str, A
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser = command_line.parser(__doc__)
     parser.add_argument("--repeats", type=int, default=15, help="runs of each command (default 15)")
     options = parser.parse_args()
     rows = [sweep_row(dtype) for dtype in ("float64", "int64")]
@@ -250,7 +248,7 @@ def main() -> None:
     rows += [command_row(command, options.repeats) for command in (*COMMANDS, PLAN)]
     rows.append(command_row(REPORT, min(REPORTS, options.repeats)))
     if options.json:
-        print(json.dumps({"rows": rows}, indent=1))
+        command_line.print_json({"rows": rows})
         return
     for one in rows:
         ratio = f"{one['ratio']:.3g}" if one["ratio"] is not None else "failed"

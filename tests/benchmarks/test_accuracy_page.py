@@ -1,33 +1,10 @@
 """The page of accuracy: every figure comes from a benchmark's JSON, the worst stands first; refits are compared."""
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-def loaded(name: str, path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def page() -> Any:
-    return loaded("accuracy_page", FOLDER / "accuracy_page.py")
-
-
-@pytest.fixture(scope="module")
-def refit_check() -> Any:
-    return loaded("refit_check", FOLDER / "times" / "refit_check.py")
+import accuracy_page as page
+from times import refit_check
 
 
 def group(name: str, error: float, left_out: float | None = None) -> dict[str, Any]:
@@ -35,30 +12,30 @@ def group(name: str, error: float, left_out: float | None = None) -> dict[str, A
             "coverage": 0.8}  # fmt: skip
 
 
-def test_the_worst_group_stands_first(page: Any) -> None:
+def test_the_worst_group_stands_first() -> None:
     lines = page.by_group([group("good", 0.02), group("bad", 0.123), group("worse left out", 0.03, 0.5)])
     assert [line.split(" | ")[0] for line in lines[3:6]] == ["| worse left out", "| bad", "| good"]
     assert lines[4] == "| bad | 4 | 1 | 12 % |  | 80 % |"
 
 
-def test_cells_of_few_points_are_not_among_the_worst(page: Any) -> None:
+def test_cells_of_few_points_are_not_among_the_worst() -> None:
     points = [{"id": name, "have": have, "want": 1.0} for name, have in (("a", 1.1), ("a", 1.2), ("a", 1.3), ("b", 9))]
     lines = page.worst_cells(points, lambda point: point["id"])
     assert lines[3] == "| a | 3 | 20 % | +20 % |"
     assert not any(line.startswith("| b") for line in lines)
 
 
-def test_a_report_out_of_its_range_says_so(page: Any) -> None:
+def test_a_report_out_of_its_range_says_so() -> None:
     one = {"id": "x", "group": "g", "counts": True, "have": 2.0, "low": 1.5, "high": 3.0, "want": 1.0}
     assert page.worst_points([one])[3] == "| x | g | 2.00 | no |"
 
 
-def test_a_result_that_is_there_is_not_made_again(page: Any, tmp_path: Path) -> None:
+def test_a_result_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     (tmp_path / "serve.json").write_text('{"summary": 1}')
     assert page.results("serve", tmp_path / "none", tmp_path) == {"summary": 1}
 
 
-def test_refits_are_compared_row_by_row(refit_check: Any) -> None:
+def test_refits_are_compared_row_by_row() -> None:
     shipped = {"evidence": "then", "gemm": [{"dtype": "fp8", "latency_s": 5e-6}, {"dtype": "bf16", "latency_s": 3e-6}]}
     same = {"evidence": "now", "gemm": [{"dtype": "bf16", "latency_s": 3.01e-6}, {"dtype": "fp8", "latency_s": 5e-6}]}
     other = {"gemm": [{"dtype": "fp8", "latency_s": 5.2e-6}]}
@@ -69,7 +46,7 @@ def test_refits_are_compared_row_by_row(refit_check: Any) -> None:
     ]
 
 
-def test_files_are_as_they_were_after_a_check(refit_check: Any, tmp_path: Path) -> None:
+def test_files_are_as_they_were_after_a_check(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text("x = 1\n")
     with refit_check.kept([path]) as shipped:

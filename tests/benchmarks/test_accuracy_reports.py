@@ -1,26 +1,13 @@
 """The benchmark of reports: a case is answered by its own command line, and judged as its file says."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+import accuracy_reports as benchmark
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "accuracy_reports.py"
 SIZE = "kvcalc size llama-3-8b --gpu h100-sxm --engine ideal --kv-memory 50GB --context 2048"
-
-
-@pytest.fixture(scope="module")
-def benchmark() -> Any:
-    spec = importlib.util.spec_from_file_location("accuracy_reports", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["accuracy_reports"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def write(folder: Path, cases: list[dict[str, Any]]) -> Path:
@@ -29,7 +16,7 @@ def write(folder: Path, cases: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_checks_pass_and_fail_by_their_own_tolerance(benchmark: Any, tmp_path: Path) -> None:
+def test_checks_pass_and_fail_by_their_own_tolerance(tmp_path: Path) -> None:
     checks = [  # 186 sequences of 2,048 tokens in 50 GB: the lesson's figure
         {"key": "max_batch", "want": 186},
         {"key": "max_batch", "want": 190, "tolerance": 0.03},
@@ -43,7 +30,7 @@ def test_checks_pass_and_fail_by_their_own_tolerance(benchmark: Any, tmp_path: P
     assert found["groups"][0]["wrong"] == 1
 
 
-def test_a_case_without_an_answer_stands_with_its_reason(benchmark: Any, tmp_path: Path) -> None:
+def test_a_case_without_an_answer_stands_with_its_reason(tmp_path: Path) -> None:
     case = {"id": "none", "group": "server TPOT", "command": "kvcalc size no-such-model --gpu h100-sxm",
             "measured": 10.0, "unit": "tpot_ms"}  # fmt: skip
     found = benchmark.result([write(tmp_path, [case])])
@@ -56,9 +43,7 @@ def test_a_case_without_an_answer_stands_with_its_reason(benchmark: Any, tmp_pat
     ("size llama-3-8b --gpu h100-sxm --isl 1000 --osl 100 --concurrency 4", "tpot_ms", "tpot_s"),
     ("size llama-3-8b --gpu h100-sxm --isl 1000 --osl 100 --concurrency 4", "ttft_ms", "ttft_s"),
 ])  # fmt: skip
-def test_figures_are_servings_in_the_reports_unit(
-    benchmark: Any, tmp_path: Path, command: str, unit: str, key: str
-) -> None:
+def test_figures_are_servings_in_the_reports_unit(tmp_path: Path, command: str, unit: str, key: str) -> None:
     case = {"id": "one", "group": "server", "command": f"kvcalc {command}", "measured": 1.0, "unit": unit}
     (point,) = benchmark.result([write(tmp_path, [case])])["points"]
     found, _ = benchmark.answer(f"kvcalc {command}", tmp_path)
@@ -66,7 +51,7 @@ def test_figures_are_servings_in_the_reports_unit(
     assert point["low"] < point["have"] < point["high"]
 
 
-def test_tokens_per_second_of_a_step_and_of_a_prompt(benchmark: Any, tmp_path: Path) -> None:
+def test_tokens_per_second_of_a_step_and_of_a_prompt(tmp_path: Path) -> None:
     step = "kvcalc step llama-3-8b --gpu h100-sxm --batch 4 --context 1000"
     found, _ = benchmark.answer(step, tmp_path)
     have, low, high = benchmark.figure(found, "tok/s decode")
