@@ -8,9 +8,12 @@ from fractions import Fraction
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.ideal.dtypes import cache_dtype
+from kvcalc.engines.pages.room import admitted, asked
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
+
+__all__ = ["admitted", "asked", "capacity"]
 
 
 class IdealPool(Pool):
@@ -77,19 +80,3 @@ def _groups(profile: CacheProfile, spread: int) -> tuple[Group, ...]:
         )
         for group in profile.groups
     )
-
-
-def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """The pool sets no limit but its room.
-
-    Unit: sequences
-    """
-    return None
-
-
-def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """None: the pool is as large as memory allows.
-
-    Unit: bytes per GPU
-    """
-    return None

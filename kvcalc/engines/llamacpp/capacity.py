@@ -12,8 +12,11 @@ from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.llamacpp.asked import asked_bytes, asked_capacity
 from kvcalc.engines.llamacpp.dtypes import key_value_types
 from kvcalc.engines.llamacpp.rows import CELLS, layers_of, micro_batch_of, padded, row_bytes, state_bytes
+from kvcalc.engines.pages.room import admitted
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec, Recurrent
+
+__all__ = ["admitted", "asked", "capacity"]
 
 
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: list[frozenset[int]]) -> Capacity:
@@ -69,14 +72,6 @@ def _rows(window: int | None, row: int, micro_batch: int) -> Group:
         token_bytes=row,
         window=window,
     )
-
-
-def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """The pool sets no limit but its room.
-
-    Unit: sequences
-    """
-    return None
 
 
 def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:

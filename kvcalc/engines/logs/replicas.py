@@ -1,4 +1,4 @@
-"""Replicas of attention, as the logs of several engines say them.
+"""Replicas of attention and the version, as the logs of several engines say them.
 
 Source: dp_size and attn_tp_size in sglang/srt/layers/dp_attention.py
 """
@@ -6,7 +6,7 @@ Source: dp_size and attn_tp_size in sglang/srt/layers/dp_attention.py
 from collections.abc import Mapping
 from typing import Any
 
-from kvcalc.engines.logs.facts import Value
+from kvcalc.engines.logs.facts import LogFacts, Value
 
 
 def replicas(said: Mapping[str, Value]) -> dict[str, Any]:
@@ -19,3 +19,9 @@ def replicas(said: Mapping[str, Value]) -> dict[str, Any]:
     if said.get("enable_dp_attention") and isinstance(dp, int) and isinstance(tp, int) and dp and tp % dp == 0:
         found |= {"tensor_parallel_size": tp // dp, "enable_expert_parallel": True}
     return found
+
+
+def settings(facts: LogFacts) -> dict[str, Any]:
+    """Replicas, and the version, as fields of a Deployment."""
+    found = replicas(facts.settings)
+    return found if facts.version is None else found | {"engine_version": facts.version}

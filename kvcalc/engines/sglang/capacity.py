@@ -12,6 +12,7 @@ from kvcalc.counting.cache import element_bytes
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.memory.data import version_of
 from kvcalc.engines.pages.dtypes import plain_state_dtype
+from kvcalc.engines.pages.room import asked
 from kvcalc.engines.sglang.compressed import compressed_capacity, full_cell, is_compressed
 from kvcalc.engines.sglang.dtypes import cache_dtype
 from kvcalc.engines.vllm.pages import index_bytes, token_bytes
@@ -26,6 +27,8 @@ from kvcalc.specs.model import (
     Recurrent,
 )
 from kvcalc.specs.versions import parse_version, since
+
+__all__ = ["admitted", "asked", "capacity"]
 
 SLIDING_SHARE = Fraction(8, 10)  # swa_full_tokens_ratio: slots of a windowed layer for each slot of a full one
 STATE_SHARE = Fraction(9, 10)  # mamba_full_memory_ratio: state bytes for each byte of cache
@@ -239,11 +242,3 @@ def admitted(held: Capacity, deployment: Deployment) -> int | None:
     Unit: sequences
     """
     return max_running_requests(held, deployment)
-
-
-def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """None: the pool is as large as memory allows.
-
-    Unit: bytes per GPU
-    """
-    return None

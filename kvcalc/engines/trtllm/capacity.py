@@ -11,6 +11,7 @@ from math import ceil
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.pages.dtypes import engine_dtype
+from kvcalc.engines.pages.room import admitted, asked
 from kvcalc.engines.trtllm.dtypes import cache_dtype
 from kvcalc.engines.vllm.hybrid import local_state_bytes
 from kvcalc.engines.vllm.pages import index_bytes, token_bytes
@@ -25,6 +26,8 @@ from kvcalc.specs.model import (
     ModelSpec,
     Recurrent,
 )
+
+__all__ = ["admitted", "asked", "capacity"]
 
 TOKENS_PER_BLOCK = 32
 
@@ -116,19 +119,3 @@ def _reserved_states(model: ModelSpec, deployment: Deployment, stage: frozenset[
         )
     group = Group(kind="state", layers=1, page_bytes=state, fixed_blocks=1)
     return (Pool(name="state", num_blocks=deployment.max_num_seqs, block_bytes=state, groups=(group,)),)
-
-
-def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """The pool sets no limit but its room.
-
-    Unit: sequences
-    """
-    return None
-
-
-def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """None: the pool is as large as memory allows.
-
-    Unit: bytes per GPU
-    """
-    return None

@@ -6,12 +6,10 @@ Source: the rows of `engines/logs/logs.toml`, each with TensorRT-LLM's file
 from typing import Any
 
 from kvcalc.engines.logs.facts import LogFacts
-from kvcalc.engines.logs.replicas import replicas
+from kvcalc.engines.logs import replicas
 
 
 def settings(facts: LogFacts) -> dict[str, Any]:
     """Replicas, tokens in a block, and the version."""
-    found = replicas(facts.settings)
-    if facts.block_size:
-        found["block_size"] = facts.block_size
-    return found if facts.version is None else found | {"engine_version": facts.version}
+    found = replicas.settings(facts)
+    return found | {"block_size": facts.block_size} if facts.block_size else found

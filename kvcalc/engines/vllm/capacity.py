@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kvcalc.engines.capacity import Capacity, Group, Pool, length_of
 from kvcalc.engines.pages.dtypes import engine_dtype
+from kvcalc.engines.pages.room import admitted, asked
 from kvcalc.engines.vllm.compressed import block_bytes, compressed_pages, dealt
 from kvcalc.engines.vllm.dtypes import cache_dtype
 from kvcalc.engines.vllm.groups import Layer, PageGroup, grouped
@@ -21,6 +22,8 @@ from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import Attention, CompressedAttention, LatentAttention, Mixer, ModelSpec, Recurrent
+
+__all__ = ["admitted", "asked", "capacity"]
 
 BLOCK = 16
 LATENT_BLOCK = 64  # FlashMLA's
@@ -178,19 +181,3 @@ def _taken(group: PageGroup, stage: frozenset[int], deployment: Deployment, rule
         assert page.window is not None
         fields["most_tokens"] = page.window + in_flight_tokens(deployment, rules)
     return build(Group, fields)
-
-
-def admitted(held: Capacity, deployment: Deployment) -> int | None:
-    """The pool sets no limit but its room.
-
-    Unit: sequences
-    """
-    return None
-
-
-def asked(model: ModelSpec, deployment: Deployment, stages: list[frozenset[int]]) -> int | None:
-    """None: the pool is as large as memory allows.
-
-    Unit: bytes per GPU
-    """
-    return None
