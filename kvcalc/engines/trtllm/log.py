@@ -5,8 +5,8 @@ Source: the rows of `engines/logs/logs.toml`, each with TensorRT-LLM's file
 
 from typing import Any
 
-from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.logs import replicas
+from kvcalc.engines.logs.facts import LogFacts
 
 
 def settings(facts: LogFacts) -> dict[str, Any]:
