@@ -15,6 +15,7 @@ from kvcalc.specs.base import field_names
 from kvcalc.specs.ggml import GgmlKernels
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.operators import ggml
+from kvcalc.timing.peaks import arithmetic
 
 KINDS = ("gemm", "experts", "prompt", "cache", "state", "other")
 QUANTS = ("legacy", "k", "mx", "plain")
@@ -54,8 +55,8 @@ def flatten(parts: Sequence[tuple[int, float, Machine, Operator]], points: int, 
 
 def _row(point: int, often: float, machine: Machine, one: Operator, peak: str) -> tuple[Any, ...]:
     of = ggml.quants(one.format, one.bits)
-    fp16 = machine.gpu.peak("fp16") or machine.widest_peak
-    rate = machine.gpu.peak("fp16" if of == "plain" else peak) or machine.widest_peak
+    fp16 = arithmetic(machine.gpu, "fp16")[1]
+    rate = arithmetic(machine.gpu, "fp16" if of == "plain" else peak)[1]
     rows: Quantity = one.rows
     tokens: Quantity = 1
     if one.experts is not None:

@@ -56,12 +56,6 @@ class Machine(NamedTuple):
         """Of the FLOP/s that kernels reached when measured for a moment, what is left over whole prompts."""
         return self.kernels.sustained_share or 1.0
 
-    @property
-    def widest_peak(self) -> float:
-        """Dense FLOP/s of the first of these element types that the data sheet has a rate for."""
-        found = (self.gpu.peak(name) for name in ("fp16", "bf16", "fp32"))
-        return next((peak for peak in found if peak), max(self.gpu.peak_flops.values()))
-
 
 def machine_of(gpu: GpuSpec, deployment: Deployment) -> Machine:
     """The machine of a deployment."""
@@ -92,4 +86,15 @@ def maker_of(gpu: GpuSpec) -> str:
 
 def with_profile(gpu: GpuSpec, profile: Profile, gpus_per_node: int | None = None) -> Machine:
     """A GPU under an engine's profile."""
-    return Machine(gpu, load_kernels(gpu), profile, gpus_per_node or gpu.gpus_per_node)
+    kernels = load_kernels(gpu)
+    return Machine(gpu, kernels, _within_peak(profile, kernels), gpus_per_node or gpu.gpus_per_node)
+
+
+def _within_peak(profile: Profile, kernels: Kernels) -> Profile:
+    """An engine may be quicker with prompts than the kernels that were measured, but not than the data sheet.
+
+    Its factor is of servers' GPUs, whose multiplications reach 0.8 of the peak; those of others already reach all.
+    """
+    reached = max((row.flops_share for row in kernels.gemm), default=0.0) * (kernels.sustained_share or 1.0)
+    least = min(1.0, reached) / profile.kernel_factor
+    return profile if profile.prompt_factor >= least else profile._replace(prompt_factor=least)

@@ -1,6 +1,6 @@
 """One data-parallel replica of a model, as it is served on its machine: what every time is worked out from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
 from kvcalc.specs.model import ModelSpec, MoeMlp, Recurrent
 from kvcalc.timing.machine import Machine
-from kvcalc.timing.operators.ggml import pipelined
+from kvcalc.timing.operators.ggml import computed_in, pipelined
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.ranges import Knowledge
 
@@ -39,14 +39,20 @@ class Replica:
         """What one GPU does in a pass."""
         step = step._replace(absorbed=self.machine.ggml is not None)
         if self.host is not None:
-            return placed_operators(self.model, self.layout, step, self.cache_dtype, self.host)
-        found = step_operators(self.model, self.layout, step, self.cache_dtype)
+            return self._computed(placed_operators(self.model, self.layout, step, self.cache_dtype, self.host))
+        found = self._computed(step_operators(self.model, self.layout, step, self.cache_dtype))
         hops = self.machine.gpu.split_over - 1
         if hops:
             found = (*found, Operator("to the next card", "send", hops, rows=step.rows, ranks=2))
         if not self.offload_bytes:
             return found
         return (*found, Operator("offloaded weights", "host", 1, link_bytes=float(self.offload_bytes), ranks=2))
+
+    def _computed(self, found: tuple[Operator, ...]) -> tuple[Operator, ...]:
+        """Operators with the element type that their kernels compute in, where that is not the weights'."""
+        if self.machine.ggml is None:
+            return found
+        return tuple(replace(one, compute=computed_in(one, self.machine)) for one in found)
 
     def overlap(self, chunks: int) -> float:
         """The share of its chunks' times that a prompt takes: llama.cpp's ubatches pass the stages as a pipeline."""

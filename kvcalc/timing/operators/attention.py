@@ -5,7 +5,7 @@ Source: Williams, Waterman and Patterson 2009 (roofline), at measured shares of 
 file with its evidence, made by `benchmarks/refit.py`
 """
 
-from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.arrays import Quantity, greatest
 from kvcalc.counting.work import Operator
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.machine import Machine
@@ -16,9 +16,11 @@ from kvcalc.timing.peaks import arithmetic
 SHARED_READING = (8, 128)  # query heads of a group and elements of a head for which TensorRT-LLM first had a kernel
 
 
-def attention_time(bytes_read: Quantity, bandwidth: float, latency: float, bandwidth_share: float) -> Times:
-    """Decode attention reads the cache; its FLOPs hide behind that."""
-    return latency, bytes_read / (bandwidth_share * bandwidth)
+def attention_time(
+    bytes_read: Quantity, flops: Quantity, bandwidth: float, peak: float, latency: float, bandwidth_share: float
+) -> Times:
+    """Decode attention reads the cache; its FLOPs hide behind that, but for what the peak does not reach."""
+    return latency, greatest(bytes_read / (bandwidth_share * bandwidth), flops / peak)
 
 
 def latent_attention_time(
@@ -57,7 +59,10 @@ def decode_seconds(operator: Operator, machine: Machine) -> Times:
     rows = next((found for dtype in stored if (found := rows_of(machine.kernels.attention, dtype))), None)
     rows = rows or machine.kernels.attention
     row = next((row for row in rows if row.library == machine.profile.library), rows[0])
-    latency, work = attention_time(operator.bytes, machine.bandwidth, row.latency_s, row.bandwidth_share)
+    _, peak = arithmetic(machine.gpu, operator.compute)
+    latency, work = attention_time(
+        operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, row.bandwidth_share
+    )
     return latency, work + _reread(operator, machine.profile)
 
 

@@ -177,11 +177,6 @@ def test_a_calibration_is_of_its_engine() -> None:
     assert machine_of(gpu, other).profile == machine_of(H100, other).profile
 
 
-def test_the_widest_peak_of_a_card_without_wide_types() -> None:
-    assert on()._replace(gpu=replace(H100, peak_flops={"int8": 1e14, "fp8": 2e14})).widest_peak == 2e14
-    assert on()._replace(gpu=replace(H100, peak_flops={"fp8": 2e14, "fp32": 1e13})).widest_peak == 1e13
-
-
 def test_what_binds_a_step_and_an_operator() -> None:
     half, whole, more = (
         Operator("x", "gemm", 2, flops=share * PEAK, weight_bytes=BANDWIDTH) for share in (0.5, 1, 1.5)
