@@ -181,7 +181,7 @@ def mixer_cache(
     if isinstance(mixer, LatentAttention):
         index = mixer.indexer.head_dim * size if mixer.indexer and mixer.indexer.owns_cache else 0
         own = (mixer.kv_lora_rank + mixer.rope_head_dim) * size if mixer.owns_cache else 0
-        if not own + index:
+        if not (own or index):
             return []
         return [_growing("latent", own + index, mixer.window, index, mixer.indexer.top_k if mixer.indexer else None)]
     if isinstance(mixer, CompressedAttention):

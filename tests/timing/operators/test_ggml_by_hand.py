@@ -116,4 +116,7 @@ def test_launches_and_stages() -> None:
     assert pipelined(16, 4, 2e9 * exp(1)) == pytest.approx(1 + 15 / (4 * 0.54))
     assert pipelined(16, 2, 30e9) == 16  # stages of a large model wait for each other
     assert pipelined(1, 4, 2e9) == 1
+    # Never more than 0.80 of it, nor less than a quarter.
+    assert pipelined(16, 4, 1e8) == pytest.approx(1 + 15 / 3.2)
+    assert pipelined(16, 8, 2e11) == pytest.approx(1 + 15 / 2)
     assert time("send", link_bytes=1e9, ranks=2) == (0.33e-3, 0)
