@@ -9,8 +9,8 @@ from times.local_points import LocalPoint, point_of, row_of_case
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.passes import Pass
+from kvcalc.timing.prompts import Requests, alone_time
 from kvcalc.timing.ranges import range_around
-from kvcalc.timing.serving import Requests, alone_time
 
 PREFIX = "llamacpp_"
 

@@ -12,6 +12,7 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.cache import cache_profile
 from kvcalc.counting.layout import rank_weights
 from kvcalc.counting.weights import weight_bytes
+from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.gpu import GpuSpec
@@ -19,14 +20,15 @@ from kvcalc.specs.kernels import Kernels
 from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.engine_profiles import Profile, choose
 from kvcalc.timing.machine import Machine, maker_of, with_profile
+from kvcalc.timing.prompts import Requests
 from kvcalc.timing.replica import Replica
-from kvcalc.timing.serving import Requests
 
 Case = Mapping[str, Any]
 ENGINES = {
     "vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm", "TensorRT-LLM-based": "trtllm",
     "gpt-fast": "gpt-fast",
 }  # fmt: skip
+SERVERS = ("vllm", "sglang", "trtllm")
 # Versions that cases give as words or dates. The branch for gpt-oss of August 2025 is between 1.0 and 1.1.
 DATED = {("vllm", "mid-2024"): "0.5", ("trtllm", "mid-2024"): "0.10", ("trtllm", "gpt-oss-dev"): "1.0"}
 # InferenceX's launch scripts and images where its rows leave them out (github.com/SemiAnalysisAI/InferenceX,
@@ -38,6 +40,7 @@ IMAGES = {("trtllm", "mxfp4", "h200-sxm"): "1.0", ("trtllm", "fp8", "h200-sxm"):
 UNSAID = {"vllm": "0.11", "sglang": "0.5.3"}  # the images of 2025, when those rows were made
 BLACKWELL = ("10.0", "10.3")
 YEARS = {("vllm", 2023): "0.2", ("trtllm", 2023): "0.5", ("trtllm", 2024): "0.9"}
+DRAWN = 1 / 9  # InferenceX draws from 0.8 to 1 of a length: a ninth of the mean either way
 WHOLE_FILES = ("f16", "mxfp4")  # formats that say how every tensor of a file is stored
 RESERVED_BYTES = 2e9  # on each GPU, beside weights and cache
 POOL_SHARE = 0.9
@@ -94,7 +97,14 @@ class Setting:
     def replica(self, profile: Profile) -> Replica:
         """What the commands time, with constants that a refit tries."""
         machine = self.machine(profile)
-        return Replica(self.model, self.layout, machine, self.cache_dtype, recv_interval=self.recv_interval)
+        return Replica(
+            self.model,
+            self.layout,
+            machine,
+            self.cache_dtype,
+            recv_interval=self.recv_interval,
+            ahead=int(rules(self.engine).plans_ahead(self.version)) if self.engine in SERVERS else 0,
+        )
 
     @property
     def recv_interval(self) -> int:
@@ -111,7 +121,7 @@ class Setting:
 
     @property
     def requests(self) -> Requests:
-        return Requests(self.input_len, self.output_len, equal=not self.ragged)
+        return Requests(self.input_len, self.output_len, equal=not self.ragged, spread=DRAWN)
 
     def split(self, tp: int, pp: int) -> "Setting":
         """The same on so many ranks and stages."""

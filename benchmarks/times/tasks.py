@@ -16,17 +16,19 @@ from times.sums import Parts, decode_sums, named, prefill_sums, sums_of
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Step
 from kvcalc.timing.chunks import Chunks, chunks
+from kvcalc.timing.closed_loop import Loop, Times, Turn, carried, prompts_first
 from kvcalc.timing.engine_profiles import Profile
-from kvcalc.timing.estimate import KernelSums, busy_prompt_time, kernel_sums, prompt_time, step_time
+from kvcalc.timing.estimate import KernelSums, busy_prompt_time, front_end_time, kernel_sums, prompt_time, step_time
 from kvcalc.timing.passes import Pass
+from kvcalc.timing.prompts import Requests, packed_prompts, shared_by
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import (
-    Requests,
     closed_loop_tpot,
     first_token,
     polling,
     prefills_seen,
     static_batch_time,
+    turn_of,
 )
 
 SERVED = ("tpot", "ttft")
@@ -63,70 +65,98 @@ def _chunks(setting: Setting, replica: Replica) -> list[Chunks]:
     return runs
 
 
+def _together(setting: Setting, profile: Profile) -> bool:
+    """All requests are equal, and come back together."""
+    return not setting.ragged and profile.lock_step
+
+
 def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
-    """Sums of the step and of what a prompt adds to it, as `timing.serving.carried_time` has them."""
-    batch, replica = _running(setting), setting.replica(profile)
-    apart = profile.prefill_first
-    decode = Step(decode=0 if apart else batch, context=setting.context)
-    carried, pieces = KernelSums(), _chunks(setting, replica)
+    """Sums of the step and of what a prompt adds to it, as `timing.serving` has them."""
+    batch, replica, asked = _running(setting), setting.replica(profile), setting.requests
+    turn, together = turn_of(replica, asked, batch), _together(setting, profile)
+    decoding, sharing = (batch, 1.0) if together else (turn.decoding, float(turn.sharing))
+    pieces = _chunks(setting, replica)
+    decode = Step(decode=0 if profile.prefill_first else decoding, context=asked.context)
+    added = KernelSums()
     for one in pieces:
-        mixed = Pass(replica, decode._replace(prompts=1, tokens=one.tokens, start=one.start))
-        carried = carried + mixed.sums - (KernelSums() if apart else mixed.without_prompts.sums)
-    seen = prefills_seen(profile, batch, setting.ragged)
+        mixed = Pass(replica, decode._replace(prompts=sharing, tokens=one.tokens, start=one.start))
+        added = added + mixed.sums - (KernelSums() if profile.prefill_first else mixed.without_prompts.sums)
+    alone, packed = _alone_sums(replica, pieces), packed_prompts(replica, asked).sums / shared_by(replica, asked)
     return (
-        named("decode", decode_sums(setting, profile, batch))
-        | named("carried", carried)
-        | {"batch": batch, "others": batch - seen, "output_len": setting.output_len, "passes": float(len(pieces))}
+        named("decode", decode_sums(setting, profile, decoding, asked.context))
+        | named("carried", added / sharing)
+        | named("prefill", alone)
+        | named("packed", packed)
+        | {f"turn.{name}": float(value) for name, value in turn._asdict().items()}
+        | {
+            "decoding": decoding,
+            "batch": batch,
+            "together": float(together),
+            "others": batch - float(prefills_seen(profile, batch)),
+            "output_len": setting.output_len,
+            "passes": float(len(pieces)),
+            "carried.passes": len(pieces) / sharing,
+            "packed.passes": 1 / shared_by(replica, asked),
+        }
     )
 
 
+def _alone_sums(replica: Replica, pieces: list[Chunks]) -> KernelSums:
+    prompt = KernelSums()
+    for one in pieces:
+        prompt = prompt + Pass(replica, Step(prompts=1, tokens=one.tokens, start=one.start)).sums
+    return prompt
+
+
+def _step_s(parts: Parts, profile: Profile) -> Any:
+    return step_time(sums_of("decode", parts), profile, parts["decoding"])
+
+
+def _loop(parts: Parts, profile: Profile) -> Loop:
+    """As `timing.serving.mixed_loop` has it."""
+    turn = Turn(**{name: parts[f"turn.{name}"] for name in Turn._fields})
+    step_s = _step_s(parts, profile)
+    times = Times(
+        front_s=front_end_time(profile, turn.clients),
+        step_s=step_s,
+        token_s=step_s,
+        prompt_s=_prompt(parts, profile, "carried"),
+        alone_s=_prompt(parts, profile, "prefill"),
+        packed_s=_prompt(parts, profile, "packed"),
+    )
+    return prompts_first(turn, times) if profile.prefill_first else carried(turn, times)
+
+
 def _tpot(parts: Parts, profile: Profile) -> Any:
-    step = step_time(sums_of("decode", parts), profile, parts["batch"])
-    return closed_loop_tpot(step, _prompt(parts, profile, "carried"), parts["others"], _asked(parts))
+    step_s = _step_s(parts, profile)
+    equal = closed_loop_tpot(step_s, _prompt(parts, profile, "carried"), parts["others"], _asked(parts))
+    return np.where(parts["together"] > 0, equal, _loop(parts, profile).tpot_s)
 
 
 def _prompt(parts: Parts, profile: Profile, name: str) -> Any:
     """Seconds of a prompt in so many passes."""
     sums = sums_of(name, parts)
     layers = sums_of("decode", parts).layers if "decode.layers" in parts else sums.layers
-    return prompt_time(sums, profile) + parts["passes"] * profile.prompt_layer_s * layers
+    passes = parts.get(f"{name}.passes", parts["passes"])
+    return prompt_time(sums, profile) + passes * profile.prompt_layer_s * layers
 
 
 def _asked(parts: Parts) -> Requests:
-    return Requests(parts.get("input_len", 1.0), parts["output_len"])
+    return Requests(1.0, parts["output_len"])
 
 
 def _prepare_ttft(setting: Setting, profile: Profile) -> dict[str, Any]:
-    """The prompt alone, and the time per token of the others, which a refit of TPOT finds first."""
-    pieces = _chunks(setting, setting.replica(profile))
-    prompt = KernelSums()
-    for one in pieces:
-        prompt = prompt + Pass(setting.replica(profile), Step(prompts=1, tokens=one.tokens, start=one.start)).sums
-    return (
-        _prepare_tpot(setting, profile)
-        | named("prefill", prompt)
-        | {
-            "ragged": float(setting.ragged),
-            "clients": setting.batch,
-            "input_len": setting.input_len,
-            "interval": float(setting.recv_interval),
-        }
-    )
+    """The same, with clients that wait."""
+    return _prepare_tpot(setting, profile) | {"clients": setting.batch}
 
 
 def _ttft(parts: Parts, profile: Profile) -> Any:
     """As `timing.serving.steady_state` has it; clients beyond those that run at once wait."""
     prompt, running = _prompt(parts, profile, "prefill"), parts["batch"]
-    step = step_time(sums_of("decode", parts), profile, running)
-    tpot = _tpot(parts, profile)
-    found = [
-        first_token(profile, _asked(parts)._replace(equal=equal), running, (prompt, step, tpot))
-        for equal in (True, False)
-    ]
-    looks = polling(parts["interval"], _asked(parts), running, (prompt, step))
-    ttft = np.where(parts["ragged"] > 0, found[1] + looks, found[0])
+    looks = polling(parts["turn.looks"], _asked(parts), running, (prompt, _step_s(parts, profile)))
+    ttft = np.where(parts["together"] > 0, first_token(profile, running, prompt), _loop(parts, profile).ttft_s + looks)
     rounds = np.maximum(parts["clients"] - running, 0) / running
-    return ttft + rounds * (ttft + (parts["output_len"] - 1) * tpot)
+    return ttft + rounds * (ttft + (parts["output_len"] - 1) * _tpot(parts, profile))
 
 
 # One batch, or one sequence -------------------------------------------------------------------------------------------

@@ -162,6 +162,7 @@ class Deployed:
             eager=deployment.enforce_eager,
             offload_bytes=min(deployment.cpu_offload_bytes, self.weight_bytes_per_gpu),
             recv_interval=deployment.scheduler_recv_interval or 1,
+            ahead=int(self.engine.plans_ahead(deployment.engine_version)),
             host=part,
         )
 

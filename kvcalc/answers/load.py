@@ -7,7 +7,7 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import runs_beyond
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption
-from kvcalc.timing.serving import Requests
+from kvcalc.timing.prompts import Requests
 from kvcalc.units import format_count
 
 NO_LIMIT_CONTEXT = 8192  # for a model without a maximum, when nothing is said

@@ -22,16 +22,8 @@ from kvcalc.results.performance import (
 from kvcalc.specs.base import Assumption
 from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.passes import Pass
-from kvcalc.timing.serving import (
-    NO_DRAFTS,
-    Requests,
-    Steady,
-    alone_time,
-    beyond_capacity,
-    busy_prompt,
-    hastened,
-    steady_state,
-)
+from kvcalc.timing.prompts import Requests, alone_time, busy_prompt
+from kvcalc.timing.serving import NO_DRAFTS, Steady, beyond_capacity, hastened, steady_state
 
 ENDS = ("value", "low", "high")
 

@@ -3,14 +3,18 @@
 from collections.abc import Iterator
 
 from kvcalc.answers.explain import ends, explain, figure_of
+from kvcalc.answers.load import Clients
 from kvcalc.answers.performance import Performance
 from kvcalc.counting.work import Step
 from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
 from kvcalc.results.performance import Serving
+from kvcalc.timing.closed_loop import Loop, Times, Turn, lengths
 from kvcalc.timing.estimate import front_end_time
 from kvcalc.timing.passes import pass_of
-from kvcalc.timing.serving import Steady, carried_time, polling, prefills_seen, prompt_wait, steady_state
+from kvcalc.timing.prompts import carried_time
+from kvcalc.timing.replica import Replica
+from kvcalc.timing.serving import Steady, mixed_loop, polling, prefills_seen, steady_state
 
 SOURCE = "docs/explanation/time.md: a closed loop of clients"
 
@@ -41,21 +45,39 @@ def _token(speed: Performance, serving: Serving) -> Iterator[Figure]:
     if serving.tpot_s is None or asked is None:
         return
     requests = asked.requests
-    inputs = {
-        "step_s": float(pass_of(replica, Step(decode=asked.running, context=requests.context)).time_s),
-        "clients": asked.running,
-        "prompts_before": float(prefills_seen(replica.machine.profile, asked.running, not requests.equal)),
-        "output_len": requests.output_len,
-        "carried_s": float(carried_time(replica, requests, asked.running)),
-    }
-    yield figure_of(
-        "time per output token",
-        "step_s + max(clients - prompts_before, 0) / output_len * carried_s",
-        inputs,
-        "s",
-        SOURCE,
-    )
+    if requests.equal and replica.machine.profile.lock_step:
+        inputs = {
+            "step_s": float(pass_of(replica, Step(decode=asked.running, context=requests.context)).time_s),
+            "clients": asked.running,
+            "prompts_before": float(prefills_seen(replica.machine.profile, asked.running)),
+            "output_len": requests.output_len,
+            "carried_s": float(carried_time(replica, requests, asked.running)),
+        }
+        formula = "step_s + max(clients - prompts_before, 0) / output_len * carried_s"
+        yield figure_of("time per output token", formula, inputs, "s", SOURCE)
+    else:
+        yield from _mixed_token(replica, asked)
     yield from ends("time per output token", serving.tpot_s, "s")
+
+
+def _mixed_token(replica: Replica, asked: Clients) -> Iterator[Figure]:
+    """Where lengths differ: of the others' prompts, those that pass while a request decodes."""
+    turn, times, loop = mixed_loop(replica, asked.requests, asked.running)
+    wave = 1 / asked.requests.waves
+    counted = {"clients": asked.running, "first_wave": wave}
+    if replica.machine.profile.prefill_first:
+        formula = "(clients - 1 - missed) * (1 - first_wave / 2)"
+        inputs: dict[str, float] = {**counted, "missed": float(loop.missed)}
+    else:
+        away = "min(bunching * absent_steps / (output_len - 1 + absent_steps), 1)"
+        formula = f"(clients - 1) * (1 - first_wave / 2) * (1 - {away})"
+        inputs = {**counted, "bunching": float(turn.crowd), "absent_steps": float(loop.absent),
+                  "output_len": asked.requests.output_len}  # fmt: skip
+    yield figure_of("others' prompts while a request decodes", formula, inputs, "prompts", SOURCE)
+    inputs = {"step_s": float(times.token_s), "prompts": float(loop.prompts), "carried_s": float(loop.passing_s),
+              "output_len": asked.requests.output_len}  # fmt: skip
+    formula = "step_s + prompts / (output_len - 1) * carried_s"
+    yield figure_of("time per output token", formula, inputs, "s", SOURCE)
 
 
 def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
@@ -63,34 +85,43 @@ def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
     asked, replica = speed.clients, speed.deployed.replica
     assert asked is not None
     requests, clients, profile = asked.requests, asked.running, replica.machine.profile
-    front = float(front_end_time(profile, clients))
     prompt = float(together.ttft_alone.value) - profile.front_end_alone_s
-    step = float(pass_of(replica, Step(decode=clients, context=requests.context)).time_s)
     tpot = 0.0 if together.tpot is None else float(together.tpot.value)
+    front = {"front_end_s": float(front_end_time(profile, clients))}
     least = {"clients": clients, "busy_prompt_s": float(together.prompt_s), "output_len": requests.output_len,
              "tpot_s": tpot}  # fmt: skip
     passing = "clients * busy_prompt_s - (output_len - 1) * tpot_s"
     name = "time to first token, all running"
     if requests.equal and profile.lock_step:
         queue = profile.queue_base_equal + profile.queue_slope_equal * (clients - 1)
-        inputs = {"front_end_s": front, "prompt_s": prompt, "prompts": float(queue), **least}
+        inputs = {**front, "prompt_s": prompt, "prompts": float(queue), **least}
         yield figure_of(name, f"max(front_end_s + prompt_s * prompts, {passing})", inputs, "s", SOURCE)
         return
-    waited = {"prompt_s": prompt, "clients": clients, "decoding_s": requests.output_len * tpot}
-    busy = "clients * prompt_s / (prompt_s + decoding_s)"
-    formula = f"prompt_s * min({busy} / (2 * max(1 - {busy}, 0.1)), (clients - 1) / 2)"
-    yield figure_of("wait for others' prompts", formula, waited, "s", SOURCE)
+    turn, times, loop = mixed_loop(replica, requests, clients)
+    if not profile.prefill_first and clients > 1:
+        yield _wait(turn, times, loop)
+    step = float(times.step_s)
     inputs = {
-        "front_end_s": front,
-        "prompt_s": prompt,
+        **front,
         "first_wave": 1 / requests.waves,
-        "wait_s": float(prompt_wait(clients, prompt, requests.output_len * tpot)),
-        "joining_s": 0.0 if profile.prefill_first else step / 2 * min(clients - 1, 1),
+        "first_s": float(loop.first_s),
+        "wait_s": float(loop.wait_s),
+        "own_s": float(loop.own_s),
         "polling_s": float(polling(replica.recv_interval, requests, clients, (prompt, step))),
         **least,
     }
-    waits = "first_wave * prompt_s * (clients - 1) / 2 + (1 - first_wave) * (wait_s + joining_s)"
-    yield figure_of(name, f"max(front_end_s + prompt_s + {waits} + polling_s, {passing})", inputs, "s", SOURCE)
+    waits = "first_wave * first_s + (1 - first_wave) * (wait_s + own_s)"
+    yield figure_of(name, f"max(front_end_s + {waits} + polling_s, {passing})", inputs, "s", SOURCE)
+
+
+def _wait(turn: Turn, times: Times, loop: Loop) -> Figure:
+    """The rest of the step that is under way, longer where it has prompts, and the steps that are planned already."""
+    longer, carrying, mean_s = (float(one) for one in lengths(turn, times, loop.load))
+    inputs = {"carrying": carrying, "step_s": float(times.step_s), "prompts_s": longer, "mean_s": mean_s,
+              "ahead": float(turn.ahead), "full_steps": float(turn.queued)}  # fmt: skip
+    square = "(1 - carrying) * step_s ** 2 + carrying * (step_s + prompts_s) ** 2"
+    formula = f"({square}) / (2 * mean_s) + ahead * mean_s + full_steps * (step_s + prompts_s)"
+    return figure_of("wait for a step", formula, inputs, "s", SOURCE)
 
 
 def _crowded(serving: Serving, together: Steady) -> Iterator[Figure]:

@@ -56,8 +56,6 @@ class Profile(NamedTuple):
     queue_slope_equal: float = 0
     seen_base_equal: float = 1  # prefills that pass before a request's first token: base + slope · clients
     seen_slope_equal: float = 0
-    seen_base_ragged: float = 1
-    seen_slope_ragged: float = 0
     arrival_wait: float = 0  # random arrivals wait so many requests' time, where the first token's is limited
     # Evidence
     points: int = 0

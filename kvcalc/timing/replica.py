@@ -34,6 +34,7 @@ class Replica:
     offload_bytes: int = 0  # of weights, per GPU, that stay in the host's memory
     host: HostPart | None = None  # of llama.cpp's layers and experts, what stays with the CPU
     recv_interval: int = 1  # decode steps between two looks for new requests
+    ahead: int = 1  # steps that are planned before the results of the last are known
 
     def operators(self, step: Step) -> tuple[Operator, ...]:
         """What one GPU does in a pass."""

@@ -1,16 +1,14 @@
-"""Serving in a closed loop: what continuous batching makes of steps and prompts.
+"""Serving: the steady state of a replica with clients, each of which asks again when it is answered.
 
-A replica serves N clients, each of which sends its next request when the last is answered; M requests come in all, with
-I prompt tokens and O output tokens on average. Their prompts (pf seconds each) ride on the steps that decode.
+Prompts ride on the steps that decode. Where requests differ in length the loop is counted in steps (`closed_loop`);
+where all are equal they end and come back in lock-step, and
 
-    TPOT  = step(N) + max(N - F, 0) / O · Δ                    Δ: what one prompt adds to the steps that carry it
-    ρ     = N · pf / (pf + O · TPOT)                           the share of time that prompts take
-    wait  = pf · min(ρ / (2 · max(1 - ρ, 0.1)), (N - 1) / 2)
-    TTFT  = front end + pf + s · pf · (N - 1) / 2 + (1 - s) · (wait + step / 2)        s = N / M: the first wave
-    poll  = (R - 1) / 2 · step + pf / 2 · min(R · N / O, N - 1)        where requests are looked for every R steps
+    TPOT = step(N) + max(N - F, 0) / O · Δ                     Δ: what one prompt adds to the steps that carry it
+    TTFT = front end + pf · (base + slope · (N - 1))           pf: a prompt with the engine to itself
 
-F of the N prompts of a round pass before a request's own first token. More clients than run at once wait for a place:
-`beyond_capacity`. Fitted to closed-loop benchmarks; an event simulation of the same steps differs from it by 7 %.
+F of the N prompts of a round pass before a request's own first token. A scheduler that looks for requests every R steps
+adds `poll` = (R - 1) / 2 · step + pf / 2 · min(R · N / O, N - 1), and more clients than run at once wait for a place
+(`beyond_capacity`). Constants are fitted to closed-loop benchmarks.
 
 Unit: s
 Source: Yu et al. 2022 (Orca), section 3, for prompts that ride on iterations; Little 1961 and rate balance for the
@@ -24,10 +22,11 @@ from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.work import Step
-from kvcalc.timing.chunks import chunks
+from kvcalc.timing.closed_loop import Loop, Times, Turn, carried, crowding, prompts_first
 from kvcalc.timing.engine_profiles import Profile
-from kvcalc.timing.estimate import Estimate, busy_prompt_time, front_end_time
+from kvcalc.timing.estimate import Estimate, front_end_time
 from kvcalc.timing.passes import pass_of
+from kvcalc.timing.prompts import Requests, alone_time, busy_prompt, carried_time, packed_prompts, shared_by, steps_of
 from kvcalc.timing.ranges import range_around
 from kvcalc.timing.replica import Replica
 
@@ -36,27 +35,6 @@ LARGEST_BATCH = 65_536
 # clients than places, measured times per token are up to a third below the estimate. A judgement on some twenty runs.
 CROWDED_LOW, CROWDED_HIGH = 0.75, 1.15
 NO_DRAFTS = Estimate(1.0, 1.0, 1.0)
-LEAST_IDLE = 0.1  # a queue of prompts is taken to end, however busy the engine
-
-
-class Requests(NamedTuple):
-    """What clients ask: mean tokens in and out, the part of each prompt that is cached, and how many come in all."""
-
-    input_len: float
-    output_len: float
-    prefix_hit: float = 0
-    waves: float = 10  # requests in all, as multiples of the clients
-    equal: bool = False  # all of one length, so that their prompts arrive together
-
-    @property
-    def context(self) -> float:
-        """Mean cached tokens while a request decodes."""
-        return self.input_len + self.output_len / 2
-
-    @property
-    def computed(self) -> float:
-        """Prompt tokens that are computed."""
-        return self.input_len - self.prefix_hit
 
 
 class Steady(NamedTuple):
@@ -79,16 +57,17 @@ def steady_state(replica: Replica, asked: Requests, concurrency: Quantity, gain:
 
     `gain`: how many times faster than plain steps tokens come, where drafts are checked.
     """
-    profile = replica.machine.profile
-    decode = pass_of(replica, Step(decode=concurrency, context=asked.context))
-    alone = alone_time(replica, asked)
+    profile, alone = replica.machine.profile, alone_time(replica, asked)
     prompt_s = busy_prompt(replica, asked)
-    seen = prefills_seen(profile, concurrency, not asked.equal)
-    token_s = decode.time_s / gain.value
-    tpot_s = closed_loop_tpot(token_s, carried_time(replica, asked, concurrency), concurrency - seen, asked)
-    prompt_alone_s = alone.value - profile.front_end_alone_s
-    ttft_s = first_token(profile, asked, concurrency, (prompt_alone_s, decode.time_s, tpot_s))
-    ttft_s = ttft_s + polling(replica.recv_interval, asked, concurrency, (prompt_alone_s, decode.time_s))
+    if asked.equal and profile.lock_step:
+        decode = pass_of(replica, Step(decode=concurrency, context=asked.context))
+        tpot_s, ttft_s = equal_loop(replica, asked, concurrency, decode.time_s / gain.value)
+    else:
+        decode = pass_of(replica, Step(decode=turn_of(replica, asked, concurrency).decoding, context=asked.context))
+        found = mixed_loop(replica, asked, concurrency, gain)[2]
+        prompt_alone_s = alone.value - profile.front_end_alone_s
+        looks_s = polling(replica.recv_interval, asked, concurrency, (prompt_alone_s, decode.time_s))
+        tpot_s, ttft_s = found.tpot_s, found.ttft_s + looks_s
     # All clients' prompts pass within one request's life.
     ttft_s = greatest(ttft_s, concurrency * prompt_s - (asked.output_len - 1) * tpot_s)
     around = range_around(replica.machine, replica.routed, "first-token", replica.knowledge)
@@ -101,6 +80,48 @@ def steady_state(replica: Replica, asked: Requests, concurrency: Quantity, gain:
         tpot=_moved(tpot_s, hastened(step, gain)) if asked.output_len > 1 else None,
         prompt_s=prompt_s,
     )  # fmt: skip
+
+
+def turn_of(replica: Replica, asked: Requests, clients: Quantity) -> Turn:
+    """A client's turn, where requests differ in length."""
+    turn = Turn(
+        clients,
+        asked.output_len,
+        first_wave=1 / asked.waves,
+        ahead=replica.ahead,
+        pieces=steps_of(asked, replica.budget),
+        load=max(asked.computed, 1) / replica.budget,
+        looks=replica.recv_interval,
+    )
+    if replica.machine.profile.prefill_first:
+        return turn
+    return turn._replace(crowd=crowding(turn, asked.spread, asked.waves))
+
+
+def mixed_loop(
+    replica: Replica, asked: Requests, clients: Quantity, gain: Estimate = NO_DRAFTS
+) -> tuple[Turn, Times, Loop]:
+    """The loop of clients whose requests differ in length, and what it is made of."""
+    profile, turn = replica.machine.profile, turn_of(replica, asked, clients)
+    step_s = pass_of(replica, Step(decode=turn.decoding, context=asked.context)).time_s
+    times = Times(
+        front_s=front_end_time(profile, clients),
+        step_s=step_s,
+        token_s=step_s / gain.value,
+        prompt_s=carried_time(replica, asked, turn.decoding, turn.sharing),
+        alone_s=alone_time(replica, asked).value - profile.front_end_alone_s,
+        packed_s=packed_prompts(replica, asked).time_s / shared_by(replica, asked),
+    )
+    return turn, times, prompts_first(turn, times) if profile.prefill_first else carried(turn, times)
+
+
+def equal_loop(replica: Replica, asked: Requests, clients: Quantity, step_s: Quantity) -> tuple[Quantity, Quantity]:
+    """TPOT and TTFT where all requests are of one length and come back together."""
+    profile = replica.machine.profile
+    others = clients - prefills_seen(profile, clients)
+    tpot_s = closed_loop_tpot(step_s, carried_time(replica, asked, clients), others, asked)
+    prompt_alone_s = alone_time(replica, asked).value - profile.front_end_alone_s
+    return tpot_s, first_token(profile, clients, prompt_alone_s)
 
 
 def beyond_capacity(found: Steady, asked: Requests, clients: float, running: float) -> Steady:
@@ -138,55 +159,15 @@ def _moved(value: Quantity, step: Estimate) -> Estimate:
     return Estimate(value, value * (step.low / step.value), value * (step.high / step.value))
 
 
-def alone_time(replica: Replica, asked: Requests) -> Estimate:
-    """Time to first token with nobody else in the engine: the front end, and the prompt in chunks of the budget."""
-    front = replica.machine.profile.front_end_alone_s
-    value: Quantity = front
-    low: Quantity = front
-    high: Quantity = front
-    parts = chunks(asked.computed, replica.budget, asked.prefix_hit)
-    overlap = replica.overlap(sum(part.number for part in parts))
-    for part in parts:
-        found = pass_of(replica, Step(prompts=1, tokens=part.tokens, start=part.start)).estimate
-        assert found is not None
-        times = overlap * part.number
-        value, low, high = value + times * found.value, low + times * found.low, high + times * found.high
-    return Estimate(value, low, high)
-
-
-def carried_time(replica: Replica, asked: Requests, batch: Quantity) -> Quantity:
-    """Seconds that one prompt adds to the decode steps that carry it.
-
-    Decode attention and the engine's overhead are in both steps and cancel: the difference is what the rows add. A
-    scheduler that runs prompts as steps of their own adds the whole of them.
-    """
-    apart = replica.machine.profile.prefill_first
-    decode = Step(decode=0 if apart else batch, context=asked.context)
-    added: Quantity = 0.0
-    for part in chunks(asked.computed, replica.budget, asked.prefix_hit):
-        mixed = pass_of(replica, decode._replace(prompts=1, tokens=part.tokens, start=part.start))
-        added = added + part.number * (mixed.time_s - (0.0 if apart else mixed.without_prompts.time_s))
-    return added
-
-
-def busy_prompt(replica: Replica, asked: Requests) -> Quantity:
-    """Seconds of work that one prompt costs an engine that always has the next; short ones share a step."""
-    together = max(1.0, replica.budget / max(asked.computed, 1))
-    step = Step(prompts=together, tokens=asked.computed, start=asked.prefix_hit)
-    return busy_prompt_time(pass_of(replica, step).sums, replica.machine.profile) / together
-
-
-def prefills_seen(profile: Profile, concurrency: Quantity, ragged: bool) -> Quantity:
-    """F: prompts of one round that pass before a request's own first token, on average.
+def prefills_seen(profile: Profile, clients: Quantity) -> Quantity:
+    """F: prompts of a round of equal requests that pass before a request's own first token, on average.
 
     Unit: prompts
     """
-    if ragged:
-        return profile.seen_base_ragged + profile.seen_slope_ragged * concurrency
-    half = (concurrency + 1) / 2
+    half = (clients + 1) / 2
     if profile.prefill_first:
         return half
-    return least(profile.seen_base_equal + profile.seen_slope_equal * concurrency, half)
+    return least(profile.seen_base_equal + profile.seen_slope_equal * clients, half)
 
 
 def closed_loop_tpot(step_s: Quantity, carried_s: Quantity, others: Quantity, asked: Requests) -> Quantity:
@@ -198,37 +179,10 @@ def closed_loop_tpot(step_s: Quantity, carried_s: Quantity, others: Quantity, as
     return step_s + greatest(others, 0) / asked.output_len * carried_s
 
 
-def first_token(
-    profile: Profile, asked: Requests, clients: Quantity, times_s: tuple[Quantity, Quantity, Quantity]
-) -> Quantity:
-    """Mean time to first token of N clients.
-
-    Args:
-        profile: of the engine.
-        asked: lengths, and how many waves of requests come.
-        clients: N, all of which run at once.
-        times_s: of one prompt alone, of a decode step, and of an output token.
-    """
-    prompt_s, step_s, tpot_s = times_s
-    others = clients - 1
-    front = front_end_time(profile, clients)
-    if asked.equal and profile.lock_step:
-        prompts = profile.queue_base_equal + profile.queue_slope_equal * others
-        return front + prompt_s * prompts
-    wait = prompt_wait(clients, prompt_s, asked.output_len * tpot_s)
-    joining = 0.0 if profile.prefill_first else step_s / 2 * least(others, 1)
-    first_wave = 1 / asked.waves
-    return front + prompt_s + first_wave * prompt_s * others / 2 + (1 - first_wave) * (wait + joining)
-
-
-def prompt_wait(clients: Quantity, prompt_s: Quantity, decoding_s: Quantity) -> Quantity:
-    """Seconds that a prompt waits for others': a queue of N that each take pf and then decode for a while.
-
-    >>> prompt_wait(clients=5, prompt_s=0.1, decoding_s=0.9)
-    0.05
-    """
-    busy = clients * prompt_s / (prompt_s + decoding_s)
-    return prompt_s * least(busy / (2 * greatest(1 - busy, LEAST_IDLE)), (clients - 1) / 2)
+def first_token(profile: Profile, clients: Quantity, prompt_s: Quantity) -> Quantity:
+    """Mean time to first token of N clients whose requests are equal and come together; one prompt alone takes pf."""
+    prompts = profile.queue_base_equal + profile.queue_slope_equal * (clients - 1)
+    return front_end_time(profile, clients) + prompt_s * prompts
 
 
 def polling(interval: Quantity, asked: Requests, clients: Quantity, times_s: tuple[Quantity, Quantity]) -> Quantity:
@@ -242,8 +196,6 @@ def polling(interval: Quantity, asked: Requests, clients: Quantity, times_s: tup
         clients: N.
         times_s: of one prompt alone and of a decode step.
     """
-    if asked.equal:
-        return 0.0
     prompt_s, step_s = times_s
     others = clients - 1
     seldom = least(interval - 1, 1)  # 0 where it looks at every step

@@ -12,7 +12,7 @@ from kvcalc.counting.work import Step
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.operators.ggml import Rates, beyond_one, launched, multiplied, pipelined, quants
 from kvcalc.timing.passes import Pass
-from kvcalc.timing.serving import Requests, alone_time
+from kvcalc.timing.prompts import Requests, alone_time
 
 RATES = Rates(read_one=1e12, read_many=1e12, compute=1e14)
 

@@ -18,18 +18,16 @@ from kvcalc.timing.estimate import Estimate, KernelSums, busy_prompt_time, engin
 from kvcalc.timing.lesson import attention_flops, lesson_terms
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.passes import Pass
+from kvcalc.timing.prompts import Requests, busy_prompt
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import (
-    Requests,
     Steady,
     beyond_capacity,
-    busy_prompt,
     closed_loop_tpot,
     first_token,
     hastened,
     polling,
     prefills_seen,
-    prompt_wait,
     static_batch_time,
     steady_state,
 )
@@ -38,7 +36,6 @@ PROFILE = Profile(
     "x", "x", step_s=1.0, moe_step_s=2.0, sequence_s=0.5, layer_s=0.25, kernel_factor=0.5, launch_factor=4.0,
     link_factor=3.0, prompt_factor=2.0, busy_factor=10.0, front_end_alone_s=0.01, front_end_s=0.03, sequences_most=20,
     queue_base_equal=1.5, queue_slope_equal=0.5, seen_base_equal=2.0, seen_slope_equal=0.25,
-    seen_base_ragged=1.0, seen_slope_ragged=0.125,
 )  # fmt: skip
 SUMS = KernelSums(latency_s=1.0, work_s=10.0, head_s=100.0, link_latency_s=0.5, link_work_s=20.0, layers=4, routed=1)
 # Half of 4 launches + work + head + three times the links' 4 · 0.5 + 20.
@@ -75,11 +72,10 @@ def test_a_calibration_multiplies_each_term_once(machine: Callable[..., Machine]
     assert found.kernel_factor * found.busy_factor == pytest.approx(3 * 0.5 * 10.0)
 
 
-def test_prompts_that_pass_before_a_request() -> None:
-    assert prefills_seen(PROFILE, 16, ragged=True) == 1 + 16 / 8
-    assert prefills_seen(PROFILE, 16, ragged=False) == 2 + 16 / 4
-    assert prefills_seen(PROFILE, 3, ragged=False) == 2  # never more than half of a round: (3 + 1) / 2
-    assert prefills_seen(PROFILE._replace(prefill_first=True), 16, ragged=False) == 17 / 2
+def test_prompts_that_pass_before_an_equal_request() -> None:
+    assert prefills_seen(PROFILE, 16) == 2 + 16 / 4
+    assert prefills_seen(PROFILE, 3) == 2  # never more than half of a round: (3 + 1) / 2
+    assert prefills_seen(PROFILE._replace(prefill_first=True), 16) == 17 / 2
 
 
 def front(clients: int) -> float:
@@ -88,24 +84,8 @@ def front(clients: int) -> float:
 
 
 def test_equal_requests_queue_in_lock_step() -> None:
-    asked = Requests(1000, 100, equal=True)
     # 5 clients: 1.5 prompts and half of each of the four others.
-    assert first_token(PROFILE, asked, 5, (0.1, 0.02, 0.03)) == pytest.approx(front(5) + 0.1 * 3.5)
-
-
-def test_unequal_requests_wait_as_in_a_queue() -> None:
-    asked = Requests(1000, 100, waves=4)
-    # 11 clients: prompts take 1.1 of 0.1 + 100 · 0.1 s, the wait is ρ / (2 (1 - ρ)) of one; 5 others in the first wave.
-    busy = 1.1 / 10.1
-    wait = 0.1 * busy / (2 * (1 - busy))
-    plain = front(11) + 0.1 + 0.25 * 0.1 * 5
-    assert first_token(PROFILE, asked, 11, (0.1, 0.02, 0.1)) == pytest.approx(plain + 0.75 * (wait + 0.01))
-    apart = PROFILE._replace(prefill_first=True)
-    assert first_token(apart, asked, 11, (0.1, 0.02, 0.1)) == pytest.approx(plain + 0.75 * wait)
-    # A saturated engine is a tenth idle: 101 clients, ρ / 0.2, but never more than half of the others.
-    assert first_token(apart, asked, 101, (0.1, 0.02, 0.1)) == pytest.approx(
-        front(101) + 0.1 + 0.25 * 0.1 * 50 + 0.75 * 0.1 * (101 * 0.1 / 10.1) / 0.2
-    )
+    assert first_token(PROFILE, 5, 0.1) == pytest.approx(front(5) + 0.1 * 3.5)
 
 
 def test_a_static_batch_steps_for_each_further_token() -> None:
@@ -113,7 +93,9 @@ def test_a_static_batch_steps_for_each_further_token() -> None:
 
 
 def test_a_request_decodes_at_half_its_output() -> None:
-    assert Requests(1000, 200, prefix_hit=300).context == 1100
+    assert Requests(1000, 200, prefix_hit=300, equal=True).context == 1100
+    # Of answers from 100 to 300 tokens long ones decode for longer: E[O²] / 2 E[O] = 200/2 · (1 + 1/12).
+    assert Requests(1000, 200, prefix_hit=300).context == pytest.approx(1000 + 100 * 13 / 12)
     assert Requests(1000, 200, prefix_hit=300).computed == 700
     assert chunks(8192, 8192) == [(8192, 0, 1)]
     assert chunks(0, 8192, start=1000) == [(0, 1000, 1)]
@@ -129,7 +111,7 @@ def test_short_prompts_share_a_step_of_the_budget(machine: Callable[..., Machine
 def test_figures_of_serving_keep_their_ranges_in_order(machine: Callable[..., Machine]) -> None:
     on = Replica(load_model("llama-3-8b"), Layout(), machine())
     found = steady_state(on, Requests(1000, 200), 16)
-    step = Pass(on, Step(decode=16, context=1100)).estimate
+    step = Pass(on, Step(decode=16, context=1000 + 100 * 13 / 12)).estimate
     assert step is not None
     assert found.tpot is not None
     assert found.tpot.low / found.tpot.value == pytest.approx(step.low / step.value)
@@ -220,15 +202,6 @@ def test_a_scheduler_that_looks_seldom() -> None:
     few, many = (Requests(input_len=1000, output_len=out, waves=4) for out in (100, 5))
     assert polling(10, few, 5, (0.1, 0.02)) == pytest.approx(0.75 * (4.5 * 0.02 + 0.05 * 0.5))
     assert polling(10, many, 5, (0.1, 0.02)) == pytest.approx(0.75 * (4.5 * 0.02 + 0.05 * 4))
-    assert polling(10, few._replace(equal=True), 5, (0.1, 0.02)) == 0
-
-
-def test_prompts_queue_for_each_other() -> None:
-    """0.1 s of each second per client: five keep the engine half busy, fifty more than it can, and none waits alone."""
-    assert prompt_wait(5, 0.1, 0.9) == pytest.approx(0.1 * 0.5 / (2 * 0.5))
-    assert prompt_wait(9, 0.1, 0.9) == pytest.approx(0.1 * 4)  # no more than half of the others
-    assert prompt_wait(50, 0.1, 0.9) == pytest.approx(0.1 * 24.5)
-    assert prompt_wait(1, 0.1, 0.9) == 0
 
 
 def test_others_prompts_fall_into_a_requests_steps() -> None:

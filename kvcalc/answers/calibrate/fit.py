@@ -16,8 +16,9 @@ from kvcalc.specs.base import replace
 from kvcalc.specs.calibration import Calibration
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.timing.passes import Pass
+from kvcalc.timing.prompts import Requests, alone_time
 from kvcalc.timing.replica import Replica
-from kvcalc.timing.serving import Requests, alone_time, steady_state
+from kvcalc.timing.serving import steady_state
 
 TERMS = ("decode", "prompt", "overhead")
 # Judgements: factors are pulled to 1 as far as measurements leave them open.

@@ -24,7 +24,8 @@ from kvcalc.counting.work import Step
 from kvcalc.engines.memory.budget import End
 from kvcalc.errors import KvcalcError
 from kvcalc.timing.passes import pass_of
-from kvcalc.timing.serving import Requests, hastened, steady_state
+from kvcalc.timing.prompts import Requests
+from kvcalc.timing.serving import hastened, steady_state
 
 
 def tuned(space: Space, found: list[Found], demand: Demand, targets: Targets, limits: Limits) -> list[Found]:
