@@ -24,6 +24,7 @@ from kvcalc.timing.prompts import Requests, packed_prompts, shared_by
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import (
     closed_loop_tpot,
+    decoding,
     first_token,
     polling,
     prefills_seen,
@@ -65,33 +66,27 @@ def _chunks(setting: Setting, replica: Replica) -> list[Chunks]:
     return runs
 
 
-def _together(setting: Setting, profile: Profile) -> bool:
-    """All requests are equal, and come back together."""
-    return not setting.ragged and profile.lock_step
-
-
 def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
     """Sums of the step and of what a prompt adds to it, as `timing.serving` has them."""
     batch, replica, asked = _running(setting), setting.replica(profile), setting.requests
-    turn, together = turn_of(replica, asked, batch), _together(setting, profile)
-    decoding, sharing = (batch, 1.0) if together else (turn.decoding, float(turn.sharing))
+    sequences, sharing = (float(one) for one in decoding(replica, asked, batch))
     pieces = _chunks(setting, replica)
-    decode = Step(decode=0 if profile.prefill_first else decoding, context=asked.context)
+    decode = Step(decode=0 if profile.prefill_first else sequences, context=asked.context)
     added = KernelSums()
     for one in pieces:
         mixed = Pass(replica, decode._replace(prompts=sharing, tokens=one.tokens, start=one.start))
         added = added + mixed.sums - (KernelSums() if profile.prefill_first else mixed.without_prompts.sums)
     alone, packed = _alone_sums(replica, pieces), packed_prompts(replica, asked).sums / shared_by(replica, asked)
     return (
-        named("decode", decode_sums(setting, profile, decoding, asked.context))
+        named("decode", decode_sums(setting, profile, sequences, asked.context))
         | named("carried", added / sharing)
         | named("prefill", alone)
         | named("packed", packed)
-        | {f"turn.{name}": float(value) for name, value in turn._asdict().items()}
+        | {f"turn.{name}": float(value) for name, value in turn_of(replica, asked, batch)._asdict().items()}
         | {
-            "decoding": decoding,
+            "decoding": sequences,
             "batch": batch,
-            "together": float(together),
+            "equal": float(asked.equal),
             "others": batch - float(prefills_seen(profile, batch)),
             "output_len": setting.output_len,
             "passes": float(len(pieces)),
@@ -130,7 +125,7 @@ def _loop(parts: Parts, profile: Profile) -> Loop:
 def _tpot(parts: Parts, profile: Profile) -> Any:
     step_s = _step_s(parts, profile)
     equal = closed_loop_tpot(step_s, _prompt(parts, profile, "carried"), parts["others"], _asked(parts))
-    return np.where(parts["together"] > 0, equal, _loop(parts, profile).tpot_s)
+    return np.where(parts["equal"] > 0, equal, _loop(parts, profile).tpot_s)
 
 
 def _prompt(parts: Parts, profile: Profile, name: str) -> Any:
@@ -154,7 +149,8 @@ def _ttft(parts: Parts, profile: Profile) -> Any:
     """As `timing.serving.steady_state` has it; clients beyond those that run at once wait."""
     prompt, running = _prompt(parts, profile, "prefill"), parts["batch"]
     looks = polling(parts["turn.looks"], _asked(parts), running, (prompt, _step_s(parts, profile)))
-    ttft = np.where(parts["together"] > 0, first_token(profile, running, prompt), _loop(parts, profile).ttft_s + looks)
+    equal, loop_s = parts["equal"] > 0, _loop(parts, profile).ttft_s
+    ttft = np.where(equal, first_token(profile, running, prompt) if profile.lock_step else loop_s, loop_s + looks)
     rounds = np.maximum(parts["clients"] - running, 0) / running
     return ttft + rounds * (ttft + (parts["output_len"] - 1) * _tpot(parts, profile))
 

@@ -45,7 +45,7 @@ def _token(speed: Performance, serving: Serving) -> Iterator[Figure]:
     if serving.tpot_s is None or asked is None:
         return
     requests = asked.requests
-    if requests.equal and replica.machine.profile.lock_step:
+    if requests.equal:
         inputs = {
             "step_s": float(pass_of(replica, Step(decode=asked.running, context=requests.context)).time_s),
             "clients": asked.running,
@@ -107,7 +107,9 @@ def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
         "first_s": float(loop.first_s),
         "wait_s": float(loop.wait_s),
         "own_s": float(loop.own_s),
-        "polling_s": float(polling(replica.recv_interval, requests, clients, (prompt, step))),
+        "polling_s": 0.0
+        if requests.equal
+        else float(polling(replica.recv_interval, requests, clients, (prompt, step))),
         **least,
     }
     waits = "first_wave * first_s + (1 - first_wave) * (wait_s + own_s)"

@@ -58,14 +58,12 @@ def steady_state(replica: Replica, asked: Requests, concurrency: Quantity, gain:
     `gain`: how many times faster than plain steps tokens come, where drafts are checked.
     """
     profile, alone = replica.machine.profile, alone_time(replica, asked)
-    prompt_s = busy_prompt(replica, asked)
-    if asked.equal and profile.lock_step:
-        decode = pass_of(replica, Step(decode=concurrency, context=asked.context))
+    prompt_s, prompt_alone_s = busy_prompt(replica, asked), alone.value - profile.front_end_alone_s
+    decode = pass_of(replica, Step(decode=decoding(replica, asked, concurrency)[0], context=asked.context))
+    if asked.equal:
         tpot_s, ttft_s = equal_loop(replica, asked, concurrency, decode.time_s / gain.value)
     else:
-        decode = pass_of(replica, Step(decode=turn_of(replica, asked, concurrency).decoding, context=asked.context))
         found = mixed_loop(replica, asked, concurrency, gain)[2]
-        prompt_alone_s = alone.value - profile.front_end_alone_s
         looks_s = polling(replica.recv_interval, asked, concurrency, (prompt_alone_s, decode.time_s))
         tpot_s, ttft_s = found.tpot_s, found.ttft_s + looks_s
     # All clients' prompts pass within one request's life.
@@ -98,17 +96,29 @@ def turn_of(replica: Replica, asked: Requests, clients: Quantity) -> Turn:
     return turn._replace(crowd=crowding(turn, asked.spread, asked.waves))
 
 
+def decoding(replica: Replica, asked: Requests, clients: Quantity) -> tuple[Quantity, Quantity]:
+    """Sequences of a step, and prompts of a step that has any; of equal requests all, and one.
+
+    Unit: sequences, prompts
+    """
+    if asked.equal:
+        return clients, 1
+    turn = turn_of(replica, asked, clients)
+    return turn.decoding, turn.sharing
+
+
 def mixed_loop(
     replica: Replica, asked: Requests, clients: Quantity, gain: Estimate = NO_DRAFTS
 ) -> tuple[Turn, Times, Loop]:
     """The loop of clients whose requests differ in length, and what it is made of."""
     profile, turn = replica.machine.profile, turn_of(replica, asked, clients)
-    step_s = pass_of(replica, Step(decode=turn.decoding, context=asked.context)).time_s
+    sequences, sharing = decoding(replica, asked, clients)
+    step_s = pass_of(replica, Step(decode=sequences, context=asked.context)).time_s
     times = Times(
         front_s=front_end_time(profile, clients),
         step_s=step_s,
         token_s=step_s / gain.value,
-        prompt_s=carried_time(replica, asked, turn.decoding, turn.sharing),
+        prompt_s=carried_time(replica, asked, sequences, sharing),
         alone_s=alone_time(replica, asked).value - profile.front_end_alone_s,
         packed_s=packed_prompts(replica, asked).time_s / shared_by(replica, asked),
     )
@@ -116,12 +126,13 @@ def mixed_loop(
 
 
 def equal_loop(replica: Replica, asked: Requests, clients: Quantity, step_s: Quantity) -> tuple[Quantity, Quantity]:
-    """TPOT and TTFT where all requests are of one length and come back together."""
+    """TPOT and TTFT where all requests are of one length; in newer schedulers they do not come back together."""
     profile = replica.machine.profile
     others = clients - prefills_seen(profile, clients)
     tpot_s = closed_loop_tpot(step_s, carried_time(replica, asked, clients), others, asked)
-    prompt_alone_s = alone_time(replica, asked).value - profile.front_end_alone_s
-    return tpot_s, first_token(profile, clients, prompt_alone_s)
+    if not profile.lock_step:
+        return tpot_s, mixed_loop(replica, asked, clients)[2].ttft_s
+    return tpot_s, first_token(profile, clients, alone_time(replica, asked).value - profile.front_end_alone_s)
 
 
 def beyond_capacity(found: Steady, asked: Requests, clients: float, running: float) -> Steady:
