@@ -8,19 +8,17 @@ from kvcalc.catalog.models import load_model
 from kvcalc.counting.work import Step
 from kvcalc.specs.deployment import Layout
 from kvcalc.timing.chunks import chunks
-from kvcalc.timing.estimate import Estimate
+from kvcalc.timing.closed_loop import Times, Turn, carried, crowding
+from kvcalc.timing.estimate import Estimate, front_end_time
 from kvcalc.timing.lesson import lesson_terms
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.passes import Pass
+from kvcalc.timing.prompts import Requests, alone_time, busy_prompt, carried_time
 from kvcalc.timing.ranges import range_around
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import (
-    Requests,
     Steady,
-    alone_time,
     beyond_capacity,
-    busy_prompt,
-    carried_time,
     closed_loop_tpot,
     first_token,
     hastened,
@@ -47,39 +45,74 @@ def test_alone_a_prompt_takes_its_chunks_one_after_the_other(machine: Make, leng
 
 def test_a_prompt_adds_what_a_mixed_step_takes_longer(machine: Make) -> None:
     on = Replica(LLAMA, Layout(), machine())
+    asked = Requests(1000, 100, equal=True)
     decode = Step(decode=8, context=1050)
     alone, mixed = (Pass(on, step).time_s for step in (decode, decode._replace(prompts=1, tokens=1000)))
-    assert carried_time(on, Requests(1000, 100), 8) == pytest.approx(mixed - alone)
+    assert carried_time(on, asked, 8) == pytest.approx(mixed - alone)
+    # Of two that share a step each pays half; of unequal ones attention is the mean square's: 1,000² (1 + 0.6² / 3).
+    both = Pass(on, decode._replace(prompts=2, tokens=1000)).time_s
+    assert carried_time(on, asked, 8, 2) == pytest.approx((both - alone) / 2)
+    unequal = Requests(1000, 100, spread=0.6)
+    alone, mixed = (
+        Pass(on, step).time_s
+        for step in (
+            Step(decode=8, context=unequal.context),
+            Step(decode=8, context=unequal.context, prompts=1, tokens=1000, start=60),
+        )
+    )
+    assert carried_time(on, unequal, 8) == pytest.approx(mixed - alone)
     apart = on.machine.profile._replace(prefill_first=True)
     own = Replica(LLAMA, Layout(), on.machine._replace(profile=apart))
     prompt = Pass(own, Step(decode=0, context=1050, prompts=1, tokens=1000)).time_s
-    assert carried_time(own, Requests(1000, 100), 8) == pytest.approx(prompt)
+    assert carried_time(own, asked, 8) == pytest.approx(prompt)
 
 
 @pytest.mark.parametrize("clients, asked", [(16, Requests(1000, 200)), (64, Requests(4000, 8)), (64, Requests(4000, 2)),
-                                            (8, Requests(2000, 50, waves=3))])  # fmt: skip
+                                            (8, Requests(20_000, 50, waves=3, spread=0.1))])  # fmt: skip
 @pytest.mark.parametrize("gain", [1.0, 2.0])
 @pytest.mark.parametrize("interval", [1, 10])
 def test_a_closed_loop_is_put_together_from_its_terms(
     machine: Make, clients: int, asked: Requests, gain: float, interval: int
 ) -> None:
-    """TTFT is the queue's, and what a scheduler that looks seldom adds; no less than all clients' prompts beyond one
+    """TTFT is the loop's, and what a scheduler that looks seldom adds; no less than all clients' prompts beyond one
     request's life."""
     on = Replica(LLAMA, Layout(), machine(), recv_interval=interval)
-    profile = on.machine.profile
-    step_s = Pass(on, Step(decode=clients, context=asked.context)).time_s
-    seen = prefills_seen(profile, clients, True)
-    tpot_s = closed_loop_tpot(step_s / gain, carried_time(on, asked, clients), clients - seen, asked)
+    profile, pieces = on.machine.profile, -(-asked.input_len // on.budget)
+    plain = Turn(
+        clients, asked.output_len, 1 / asked.waves, pieces=pieces, load=asked.input_len / on.budget, looks=interval
+    )
+    turn = plain._replace(crowd=crowding(plain, asked.spread, asked.waves))
+    step_s = Pass(on, Step(decode=turn.decoding, context=asked.context)).time_s
     prompt_s = alone_time(on, asked).value - profile.front_end_alone_s
-    queue_s = first_token(profile, asked, clients, (prompt_s, step_s, tpot_s))
-    queue_s += polling(interval, asked, clients, (prompt_s, step_s))
-    life_s = clients * busy_prompt(on, asked) - (asked.output_len - 1) * tpot_s
+    full = max(1, on.budget / asked.input_len)
+    times = Times(
+        front_s=front_end_time(profile, clients),
+        step_s=step_s,
+        token_s=step_s / gain,
+        prompt_s=carried_time(on, asked, turn.decoding, turn.sharing),
+        alone_s=prompt_s,
+        packed_s=Pass(on, Step(prompts=full, tokens=asked.input_len)).time_s / full,
+    )
+    loop = carried(turn, times)
+    queue_s = loop.ttft_s + polling(interval, asked, clients, (prompt_s, step_s))
+    life_s = clients * busy_prompt(on, asked) - (asked.output_len - 1) * loop.tpot_s
     found = steady_state(on, asked, clients, Estimate(gain, gain, gain))
     assert found.tpot is not None
-    assert found.tpot.value == pytest.approx(tpot_s)
+    assert found.tpot.value == pytest.approx(loop.tpot_s)
     assert found.ttft.value == pytest.approx(max(queue_s, life_s))
     around = range_around(on.machine, False, "first-token")
     assert found.ttft.high == pytest.approx(around.high * found.ttft.value)
+
+
+def test_equal_requests_take_the_law_of_lock_step(machine: Make) -> None:
+    on, asked = Replica(LLAMA, Layout(), machine()), Requests(1000, 200, equal=True)
+    profile, found = on.machine.profile, steady_state(on, asked, 16)
+    step_s = Pass(on, Step(decode=16, context=1100)).time_s
+    assert found.tpot is not None
+    tpot_s = closed_loop_tpot(step_s, carried_time(on, asked, 16), 16 - prefills_seen(profile, 16), asked)
+    assert found.tpot.value == pytest.approx(tpot_s)
+    prompt_s = alone_time(on, asked).value - profile.front_end_alone_s
+    assert found.ttft.value == pytest.approx(first_token(profile, 16, prompt_s))
 
 
 def test_more_clients_than_places_widen_the_range() -> None:
