@@ -120,6 +120,8 @@ class Performance:
             return None
         gain = self.gain(asked.running, int(asked.requests.context))
         together = steady_state(self.deployed.replica, asked.requests, asked.running, gain)
+        if asked.concurrency == 1:  # nobody else is there, whichever way the loop counts the others
+            together = together._replace(ttft=together.ttft_alone)
         return beyond_capacity(together, asked.requests, asked.concurrency, asked.running)
 
     @cached_property

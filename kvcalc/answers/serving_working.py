@@ -25,7 +25,9 @@ def serving_working(speed: Performance) -> tuple[Figure, ...]:
     if serving is None or asked is None:
         return ()
     together = steady_state(speed.deployed.replica, asked.requests, asked.running)
-    figures = [*_alone(speed, serving), *_token(speed, serving), *_first_token(speed, together)]
+    figures = [*_alone(speed, serving), *_token(speed, serving)]
+    if asked.concurrency > 1:
+        figures += _first_token(speed, together)
     if serving.waiting:
         figures += _crowded(serving, together)
     figures += ends("time to first token", serving.ttft_s, "s")
