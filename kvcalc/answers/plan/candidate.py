@@ -180,7 +180,7 @@ def _size(asked: str, flags: dict[str, Any], deployed: Deployed, clients: int) -
     """The command that gives the same figures."""
     workload = deployed.question.workload
     load = {"input_len": workload.input_len, "output_len": workload.output_len, "prefix_hit": workload.prefix_hit,
-            "concurrency": clients}  # fmt: skip
+            "equal_lengths": workload.equal_lengths or None, "concurrency": clients}  # fmt: skip
     words = ["kvcalc", "size", asked]
     for name, value in (flags | {key: value for key, value in load.items() if value is not None}).items():
         words += said(name, value)
