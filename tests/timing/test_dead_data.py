@@ -13,7 +13,7 @@ from kvcalc.catalog.files.toml import data_dir
 from kvcalc.catalog.gpus import all_gpus
 from kvcalc.specs.base import field_names
 from kvcalc.specs.deployment import Engine
-from kvcalc.specs.ggml import Backend
+from kvcalc.specs.ggml import Backend, GgmlKernels
 from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.engine_profiles import FILE as ENGINES
 from kvcalc.timing.engine_profiles import Profile, profiles
@@ -62,6 +62,13 @@ def test_every_key_of_a_kernel_row_is_read() -> None:
     # Evidence, and what a multiplication alone has beyond one in a step (docs/reference/time-constants.md).
     told = {"points", "error", "note", "evidence", "date", "kernel", "input_s"}
     unread = [name for name in sorted(named - told) if f".{name}" not in text and f'"{name}"' not in text]
+    assert not unread
+
+
+def test_every_key_of_llama_cpps_kernels_is_read() -> None:
+    text = sources()
+    told = {"points", "error", "note"}
+    unread = [name for name in field_names(GgmlKernels) if name not in told and f".{name}" not in text]
     assert not unread
 
 
