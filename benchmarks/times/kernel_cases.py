@@ -51,8 +51,10 @@ def gemm_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
 
 
 def attention_quantities(cases: Sequence[Case], gpu: GpuSpec) -> tuple[Any, ...]:
-    heads, size = column(cases, "op", "n_kv"), column(cases, "op", "d_h")
-    return 2 * heads * size * _cached(cases), gpu.memory_bandwidth_bytes_per_s
+    heads, kv_heads, size = (column(cases, "op", name) for name in ("heads", "n_kv", "d_h"))
+    flops = 4 * heads * size * column(cases, "batch") * column(cases, "context")
+    _, peak = arithmetic(gpu, "bf16")
+    return 2 * kv_heads * size * _cached(cases), flops, gpu.memory_bandwidth_bytes_per_s, peak
 
 
 def _cached(cases: Sequence[Case]) -> Any:
