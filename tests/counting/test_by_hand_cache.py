@@ -29,6 +29,13 @@ def test_an_index_is_read_whole_and_the_rest_to_its_limit() -> None:
     assert (both.stored(5000), both.read(5000)) == (5_000_000 + 1287, 1_000_000 + 2048 * 800 + 1287)
 
 
+def test_heads_with_scales_of_their_own_count_elements_alone() -> None:
+    """vLLM's types with a scale for each token and head, which its pages add: 8, 8 and 4 bits an element."""
+    names = ("fp8_per_token_head", "int8_per_token_head", "int4_per_token_head")
+    assert [element_bytes(name) for name in names] == [1, 1, 0.5]
+    assert [element_bytes(name) for name in ("f32", "f16", "bf16", "fp32")] == [4, 2, 2, 4]
+
+
 def test_cache_types_with_their_scales() -> None:
     # GGML: blocks of 32 with one or two halves of 16 bits; the packed latents have 576 elements.
     sizes = {"q8_0": 34, "q5_1": 24, "q5_0": 22, "q4_1": 20, "q4_0": 18, "iq4_nl": 18}

@@ -78,6 +78,10 @@ def test_what_divides(spec: ModelSpec, sizes: dict[str, object]) -> None:
         (model((4, gqa(8, 128, query_heads=40))), 16, "1, 2, 4, 8"),  # 40 heads divide by 5, the 8 KV heads do not
         (model((4, gqa(4, 128, query_heads=24))), 3, "1, 2, 4, 8, 12"),
         (with_mlp(MoeMlp(experts=8, top_k=2, expert_width=12)), 16, "1, 2, 4"),
+        (LLAMA_3_8B, 3, "1, 2, 4, 8, 16, 32"),
+        (model((4, gqa(64, 128, query_heads=64))), 3, "1, 2, 4, 8, 16, 32, 64"),
+        (model((4, gqa(15, 128, query_heads=15)), vocab=64 * 15), 2, "1, 3, 5"),
+        (model((4, gqa(24, 128, query_heads=24)), vocab=64 * 6), 5, "1, 2, 3, 4, 6, 8, 12"),
     ],
 )
 def test_the_hint_names_sizes_that_pass(spec: ModelSpec, tried: int, sizes: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.operators.attention import attended
 from kvcalc.counting.operators.passes import step_operators
-from kvcalc.counting.work import Operator, Step, woken
+from kvcalc.counting.work import Operator, Step, agreement, woken
 from kvcalc.errors import KvcalcError
 from kvcalc.formulas.step import experts_touched
 from kvcalc.specs.deployment import Layout
@@ -98,6 +98,12 @@ def test_coarse_experts_are_woken_as_by_fewer_tokens() -> None:
     touched = 8 * (1 - (6 / 8) ** 4**0.79)
     assert experts.weight_bytes == pytest.approx(touched * 3 * 4096 * 14336 * 2)
     assert experts.flops == 4 * 2 * 2 * 3 * 4096 * 14336  # two experts a token
+
+
+@pytest.mark.parametrize("experts, exponent", [(8, 0.79), (128, 0.79), (160, 0.857605), (181, 0.894968), (256, 1.0)])
+def test_agreement_fades_between_128_and_256_experts(experts: int, exponent: float) -> None:
+    """By the logarithm of their number: of 160 log2(1.25) = 0.321928 of the way from 0.79 to 1."""
+    assert agreement(experts) == pytest.approx(exponent, rel=1e-5)
 
 
 def test_fine_experts_are_woken_as_uniform_routing_has_it() -> None:

@@ -10,6 +10,7 @@ from kvcalc.engines import budget_of_start, loaded_weight_bytes, memory_before_c
 from kvcalc.engines.memory.shape import Compressed, Latents, ProfileShape
 from kvcalc.engines.memory.start import Start
 from kvcalc.engines.vllm.settings import vllm_settings
+from kvcalc.engines.vllm.weights import absorbed_bytes
 from kvcalc.engines.vllm.workspace import index_logits_bytes, reserved_bytes
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
@@ -78,6 +79,8 @@ def test_latents_keep_turned_projections() -> None:
         for version in ("0.6.4", "0.19")
     )
     assert after - before == 61 * 16 * 512 * 256 * 2
+    halved = Deployment(tensor_parallel_size=8, pipeline_parallel_size=2)
+    assert absorbed_bytes(model, halved) == -(-61 * 16 * 512 * 256 * 2 // 2)
 
 
 def test_a_card_without_nvlink() -> None:
