@@ -52,11 +52,11 @@ def command(flags: Flags) -> None:
             f"{foreign[0].replace('_', '-')} describes what was measured", hint="give results: --from FILE"
         )
     from kvcalc.executor.calibrate import DEFAULT, calibrate, report_of
-    from kvcalc.executor.device import open_device
+    from kvcalc.executor.device import open_device, sheet_of
     from kvcalc.executor.faults import told
     from kvcalc.executor.microbench_layer import Heads
     from kvcalc.executor.quiet import PATIENCE_S, Patience
-    from kvcalc.executor.store import save
+    from kvcalc.executor.store import require_place, save
     from kvcalc.executor.timing import Bench
     from kvcalc.render.pages.calibrate import page, rows
 
@@ -68,11 +68,14 @@ def command(flags: Flags) -> None:
         page_size=parse_tokens(flags.get("block_size", str(DEFAULT.page_size)), "--block-size"),
     )
     heads.check(device)
+    spec = Path(flags["spec"]) if "spec" in flags else None
+    if spec is not None:
+        check_writable(spec)
+    require_place(spec)
     patience = parse_seconds(flags["patience"], "--patience") if "patience" in flags else PATIENCE_S
     with bar() as progress, told():
         result = calibrate(Bench(device, Patience(patience)), heads, progress=progress)
-    result = save(result, Path(flags["spec"]) if "spec" in flags else None)
-    output.emit(report_of(result), page, rows)
+    output.emit(report_of(save(result, spec), sheet_of(device)), page, rows)
 
 
 def _from_results(flags: Flags, output: Output) -> None:

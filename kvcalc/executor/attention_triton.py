@@ -28,13 +28,15 @@ def block_tokens(head_dim: int) -> int:
     return 64 if head_dim <= 128 else 32
 
 
-def split_count(batch: int, kv_heads: int, tokens: int, processors: int) -> int:
+def split_count(batch: int, tiles: int, tokens: int, processors: int) -> int:
     """Parts of the tokens: enough programs to fill the chip, each with tokens enough; a power of two for the join.
+
+    `tiles`: of heads, that each sequence has a program for in every part.
 
     >>> split_count(1, 8, 8192, 132), split_count(64, 8, 2048, 132), split_count(1, 8, 100, 132)
     (32, 2, 1)
     """
-    filling = -(-PROGRAMS_PER_SM * processors // (batch * kv_heads))
+    filling = -(-PROGRAMS_PER_SM * processors // (batch * tiles))
     wanted = min(filling, -(-tokens // LEAST_TOKENS), MOST_SPLITS)
     return 1 << (max(1, wanted).bit_length() - 1)
 
@@ -55,7 +57,12 @@ class TritonAttention:
         """Parts for the longest sequence that the table has room for."""
         tokens = view.table.shape[1] * view.page_size
         reach = tokens if view.window is None else min(tokens, view.window)
-        return split_count(self.batch, self.kv_heads, reach, _processors(self.device))
+        return split_count(self.batch, self.kv_heads * self._tiles, reach, _processors(self.device))
+
+    @property
+    def _tiles(self) -> int:
+        """Of the query heads of one KV head."""
+        return 1 if self.group == 1 else -(-self.group // TILE_HEADS)
 
     def __call__(
         self, queries: "torch.Tensor", keys: "torch.Tensor", values: "torch.Tensor", view: View, splits: int
@@ -83,7 +90,7 @@ class TritonAttention:
         if self.group == 1:
             single_kernel[(batch, heads, splits)](*given, **sizes, num_warps=4)
         else:
-            tiles = -(-self.group // TILE_HEADS)
+            tiles = self._tiles
             grid = (batch, self.kv_heads * tiles, splits)
             if queries.element_size() == 4:
                 self.stages = min(2, self.stages)

@@ -13,8 +13,11 @@ from kvcalc.executor.quiet import moved, wait_until_quiet
 from kvcalc.executor.timing import STEADY, Bench
 from kvcalc.results.calibrate import AttentionRow, CalibrateReport, CalibrateResult, GlueRow, LinearRow, Rate
 from kvcalc.specs.base import replace
+from kvcalc.specs.gpu import GpuSpec
 
 Progress = Callable[[str, float], None]  # what is done now, and the share of the whole that is done
+LEAST_OF_SHEET = 0.8  # of the bandwidth: less is no healthy GPU
+LEAST_CAPABILITY = 8.0
 DEFAULT = Heads("bf16", 4, 128, 64)
 
 
@@ -44,7 +47,7 @@ def _measured(bench: Bench, heads: Heads, rows: Iterable[int], progress: Progres
     device = bench.device
     progress("waiting for a quiet moment", 0.0)
     reading = microbench.Reading(bench)
-    before, start = device.state(), wait_until_quiet(device, reading.bandwidth, bench.patience)
+    before, start = reading.state(), wait_until_quiet(device, reading.bandwidth, bench.patience)
     spread: dict[str, float] = {}
     progress("bandwidth", 0.05)
     read = reading.sample()
@@ -77,7 +80,7 @@ def _measured(bench: Bench, heads: Heads, rows: Iterable[int], progress: Progres
         glue_rows=found.glue,
         spread=found.spread,
         state_before=before,
-        state_after=device.state(),
+        state_after=reading.state(),
         quiet=start.quiet and stayed and not bench.disturbed,
     )
 
@@ -151,14 +154,29 @@ def _missing(known: Rows, bench: Bench, heads: Heads, rows: Iterable[int], progr
     return Rows(tuple(linear), glue, attention, spread)
 
 
-def report_of(result: CalibrateResult) -> CalibrateReport:
-    """The answer of `kvcalc calibrate`."""
+def doubts(result: CalibrateResult, sheet: GpuSpec | None) -> list[str]:
+    """What speaks against a device's figures: far below its data sheet, or too old for the kernels' matrix units."""
+    found = []
+    if sheet is not None and result.read_bandwidth_bytes_per_s < LEAST_OF_SHEET * sheet.memory_bandwidth_bytes_per_s:
+        share = result.read_bandwidth_bytes_per_s / sheet.memory_bandwidth_bytes_per_s
+        why = "is it another board, in use, or throttled?"
+        found.append(f"it reads at {share:.0%} of the data sheet's bandwidth ({sheet.title}): {why}")
+    capability = result.compute_capability
+    if capability is not None and float(capability) < LEAST_CAPABILITY:
+        why = "attention with shared KV heads has no matrix units there and is slow"
+        found.append(f"compute capability {capability} is below {LEAST_CAPABILITY:g}: {why}")
+    return found
+
+
+def report_of(result: CalibrateResult, sheet: GpuSpec | None = None) -> CalibrateReport:
+    """The answer of `kvcalc calibrate`; `sheet`: what the device's data sheet says, where one is known."""
     warnings = []
     if not result.quiet:
         warnings.append("the device was not quiet: the figures are what it did, not what it can")
-    shaky = sorted(name for name, spread in result.spread.items() if spread > STEADY)
+    shaky = sorted(name for name, spread in result.spread.items() if spread > STEADY[result.kind])
     if shaky:
-        warnings.append(f"windows spread by more than {STEADY - 1:.0%}: {', '.join(shaky)}")
+        warnings.append(f"windows spread by more than {STEADY[result.kind] - 1:.0%}: {', '.join(shaky)}")
+    warnings += doubts(result, sheet)
     return CalibrateReport(
         inputs={"device": result.device, "dtype": result.linear_rows[0].dtype},
         result=result,

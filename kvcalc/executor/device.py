@@ -11,8 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvcalc.catalog.gpus import load_gpu
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.faults import preflight
+from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import GIB, KIB, MIB
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 SPINS = 20_000  # tens of microseconds; the default of libgomp is fifteen times as much
 CACHE = 64 * MIB  # taken where the device does not say
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-STATE = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "utilization.gpu")
+STATE = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "utilization.gpu",
+         "clocks_throttle_reasons.active")  # fmt: skip
 REPAIR = "install a driver and a PyTorch that fit each other: pytorch.org"
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
@@ -205,6 +208,14 @@ def open_device(name: str | None) -> Device:
         torch.cuda.set_device(int(index or 0))  # kernels are launched on the current one
         preflight(int(index or 0))
     return Device(kind, int(index or 0))
+
+
+def sheet_of(device: Device) -> GpuSpec | None:
+    """The data sheet of a GPU by the name that its driver gives; None: there is none."""
+    try:
+        return load_gpu(device.name) if device.is_gpu else None
+    except KvcalcError:
+        return None
 
 
 def cuda_error() -> str:

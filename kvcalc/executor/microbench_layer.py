@@ -24,6 +24,7 @@ KV_HEADS = 4
 SKELETONS = ((2, 768, 2304, 6000), (6, 768, 2304, 20000), (2, 2560, 7680, 50000))
 SKELETON_ROWS = (1, 6, 40)
 GLUE_CONTEXT = 33  # of sequences whose attention is left out
+LEAST_LAYERS, LAYERS_SHARE = 8, 0.25  # of a GPU, and of its free memory at most
 PRODUCTS = 4  # of a layer
 
 
@@ -111,6 +112,8 @@ class AttentionSteps:
         """
         moved = attention_bytes(device, heads, batch, context) + PRODUCTS * linears[0].bytes
         self.layers = copies(device, moved)
+        if device.is_gpu:  # two layers' attention would vanish among the launches of all else
+            self.layers = max(self.layers, min(LEAST_LAYERS, int(device.free_bytes() * LAYERS_SHARE / moved)))
         _, hidden, width, vocab = SKELETONS[0]
         windows = (None,) * self.layers
         shape = Shape(hidden, vocab, KV_HEADS * heads.group, KV_HEADS, heads.head_dim, width, windows)

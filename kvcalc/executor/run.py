@@ -8,14 +8,13 @@ from typing import NamedTuple
 from kvcalc.answers.device.calibration import spec_of
 from kvcalc.answers.device.constants import attention_at, linear_at
 from kvcalc.answers.device.prediction import cache_bytes, trimmed
-from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.beside import Beside, beside_bytes
 from kvcalc.executor.cache import Cache, windows_of
-from kvcalc.executor.calibrate import Progress, calibrate, completed, rate_of, silent
+from kvcalc.executor.calibrate import Progress, calibrate, completed, doubts, rate_of, silent
 from kvcalc.executor.checkpoint import load_weights
-from kvcalc.executor.device import Device, torch_dtype
+from kvcalc.executor.device import Device, sheet_of, torch_dtype
 from kvcalc.executor.generate import generate
 from kvcalc.executor.grid import ROOM, Found, Grid, Rig, measure_grid
 from kvcalc.executor.loop import Decoder, Manner
@@ -27,7 +26,7 @@ from kvcalc.executor.pages import pages_held
 from kvcalc.executor.points import Predictor
 from kvcalc.executor.quiet import PATIENCE_S, Patience, moved
 from kvcalc.executor.shape import Shape, shape_of
-from kvcalc.executor.store import load_fresh, save
+from kvcalc.executor.store import load_fresh, save, why_not_kept
 from kvcalc.executor.timing import Bench
 from kvcalc.executor.verify import verify
 from kvcalc.executor.weights import Weights, random_weights
@@ -136,7 +135,7 @@ def _measured(model: ModelSpec, cut: ModelSpec, heads: Heads, asked: Asked, foll
 
 def _sheet_of(asked: Asked) -> GpuSpec | None:
     """The data sheet that was named, else the device's own; None: none is known."""
-    return asked.gpu or _sheet(asked.device)
+    return asked.gpu or sheet_of(asked.device)
 
 
 def _check(model: ModelSpec, shape: Shape, asked: Asked) -> bool:
@@ -177,14 +176,6 @@ def _calibration(bench: Bench, heads: Heads, asked: Asked) -> CalibrateResult:
         return save(calibrate(bench, heads, rows, progress))
     found = completed(kept, bench, heads, rows, progress)
     return found if found == kept else save(found)
-
-
-def _sheet(device: Device) -> GpuSpec | None:
-    """The data sheet of a GPU by the name that its driver gives."""
-    try:
-        return load_gpu(device.name) if device.is_gpu else None
-    except KvcalcError:
-        return None
 
 
 def _weights(shape: Shape, dtype: str, asked: Asked) -> tuple[Weights, Numerics]:
@@ -255,9 +246,11 @@ def _assumptions(asked: Asked, sheet: GpuSpec | None, follows: bool) -> list[Ass
 
 
 def _warnings(result: RunResult, asked: Asked, calibration: CalibrateResult, memories: list[Memory]) -> list[str]:
-    found = []
+    found = doubts(calibration, _sheet_of(asked))
     if not calibration.quiet:
         found.append("the device was not quiet while it was calibrated: its constants may be off")
+    if (why := why_not_kept()) is not None:
+        found.append(f"the calibration is not kept, and the next run measures again: {why}")
     noisy = {(point.batch, point.context) for point in result.points if not point.quiet}
     if noisy:
         found.append(f"not quiet meanwhile: {len(noisy)} of {result.accuracy.points} points (marked *)")

@@ -19,11 +19,32 @@ FRESH = timedelta(hours=12)
 
 def folder() -> Path:
     """The user's cache folder, `XDG_CACHE_HOME` as everywhere."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvcalc" / "devices"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "kvcalc" / "devices"
+
+
+def why_not_kept() -> str | None:
+    """Why nothing can be kept in the cache folder, as in a read-only home; None: it can. Known before any work."""
+    try:
+        folder().mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
+        return f"{getattr(error, 'strerror', None) or error}"
+    return None if os.access(folder(), os.W_OK | os.X_OK) else "it cannot be written"
+
+
+def require_place(spec_file: Path | None) -> None:
+    """Before minutes of measuring: can the spec go anywhere?
+
+    Raises:
+        KvcalcError: no file was named, and the user's cache folder cannot be written.
+    """
+    if spec_file is None and (why := why_not_kept()) is not None:
+        where = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        hint = "--spec FILE writes the spec elsewhere, and XDG_CACHE_HOME names another folder"
+        raise KvcalcError(f"no calibration can be kept under {where}: {why}", hint=hint)
 
 
 def save(result: CalibrateResult, spec_file: Path | None = None) -> CalibrateResult:
-    """Keep the calibration, and write it as a GPU spec.
+    """Keep the calibration for later commands where there is a place, and write it as a GPU spec.
 
     Args:
         spec_file: where the spec goes; None: beside the calibration.
@@ -32,9 +53,13 @@ def save(result: CalibrateResult, spec_file: Path | None = None) -> CalibrateRes
         KvcalcError: a place that cannot be written.
     """
     spec = spec_of(result)
-    path = spec_file or folder() / f"{spec.name}.toml"
-    result = replace(result, spec_file=str(path))
-    _write(path, toml_of(spec))
+    kept = why_not_kept() is None
+    path = spec_file or (folder() / f"{spec.name}.toml" if kept else None)
+    result = replace(result, spec_file=None if path is None else str(path))
+    if path is not None:
+        _write(path, toml_of(spec))
+    if not kept:
+        return result
     _write(folder() / f"{spec.name}.json", json.dumps(data_of(result), indent=2, ensure_ascii=False) + "\n")
     return result
 

@@ -46,7 +46,8 @@ ENGINES = [
 def test_pages_of_the_mathematics(cli: Cli, line: str, snapshot: SnapshotAssertion) -> None:
     ran = cli(line)
     assert ran.code == 0
-    assert ran.out == snapshot
+    # Python 3.12 adds floats up more exactly: their last digits are its own.
+    assert re.sub(r"\d\.\d{13,}", lambda found: f"{float(found[0]):.10f}", ran.out) == snapshot
 
 
 @pytest.mark.parametrize("line", ENGINES)

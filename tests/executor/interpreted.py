@@ -49,6 +49,14 @@ def attention(
     return float(((have - want).norm(dim=1) / want.norm(dim=1)).max())
 
 
+def read(count: int) -> float:
+    """Relative error of the sums of a buffer that no block divides."""
+    from kvcalc.executor.microbench import read_alone
+
+    buffer = noise(count, seed=5).to(torch.float32)
+    return float((read_alone(buffer).double().sum() - buffer.double().sum()).abs() / buffer.double().abs().sum())
+
+
 def glue(dtype: str, norms: bool, device: str = "cpu") -> float:
     """Largest difference between the Triton and the PyTorch pieces, relative to the largest value."""
     kind = DTYPES[dtype]
@@ -77,7 +85,7 @@ def glue(dtype: str, norms: bool, device: str = "cpu") -> float:
 def main() -> None:
     for case in json.load(sys.stdin):
         kind = case.pop("kind")
-        error = attention(**case) if kind == "attention" else glue(**case)
+        error = {"attention": attention, "glue": glue, "read": read}[kind](**case)
         print(json.dumps({"kind": kind, "error": error, **case}), flush=True)
 
 

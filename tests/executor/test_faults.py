@@ -11,18 +11,21 @@ import pytest
 import torch
 from executor.models import model_of
 
+from kvcalc.catalog.gpus import load_gpu
 from kvcalc.errors import KvcalcError
 from kvcalc.executor import device as devices
-from kvcalc.executor import faults
+from kvcalc.executor import faults, store
 from kvcalc.executor import grid as grids
 from kvcalc.executor.attention_triton import fitting
 from kvcalc.executor.cache import Cache
+from kvcalc.executor.calibrate import doubts
 from kvcalc.executor.checkpoint import weight_files
 from kvcalc.executor.device import Device, nvidia_smi, open_device
 from kvcalc.executor.loop import Decoder
 from kvcalc.executor.microbench_layer import Heads
 from kvcalc.executor.shape import shape_of
 from kvcalc.executor.weights import random_weights
+from kvcalc.results.calibrate import CalibrateResult, Rate
 
 CPU = torch.device("cpu")
 
@@ -192,3 +195,40 @@ def test_a_point_that_does_not_fit_is_left_out_and_said(monkeypatch: pytest.Monk
     assert [text.partition(" is left out")[0] for text in found.said] == ["batch 2 at context 64"]
     with pytest.raises(KvcalcError, match="no point fits"):
         grids.measure_grid(rig, asked((2,)))
+
+
+def calibrated(**other: object) -> CalibrateResult:
+    """A device's calibration, as far as these tests look at it."""
+    rate = {"latency_s": 1e-6, "bandwidth_bytes_per_s": 3e12}
+    return CalibrateResult(**{
+        "device": "NVIDIA H100 80GB HBM3", "kind": "cuda", "date": "2026-07-01T00:00:00", "versions": {},
+        "memory_bytes": 80 * 10**9, "compute_capability": "9.0", "processors": 132, "l2_bytes": 50 * 2**20,
+        "read_bandwidth_bytes_per_s": 3.0e12, "copy_bandwidth_bytes_per_s": 2.9e12, "peak_flops": {"bf16": 7e14},
+        "dispatch_s": 1e-6, "linear": Rate(**rate), "attention": Rate(**rate), "linear_rows": (), "attention_rows": (),
+        "glue_rows": (), "spread": {}, "state_before": {}, "state_after": {}, "quiet": True,
+    } | other)  # fmt: skip
+
+
+def test_a_gpu_far_below_its_data_sheet_is_doubted() -> None:
+    sheet = load_gpu("h100-sxm")  # 3.35 TB/s
+    assert doubts(calibrated(), sheet) == []
+    (said,) = doubts(calibrated(read_bandwidth_bytes_per_s=2.5e12), sheet)
+    assert "75% of the data sheet's bandwidth" in said
+    assert doubts(calibrated(read_bandwidth_bytes_per_s=2.5e12), None) == []
+    (said,) = doubts(calibrated(compute_capability="7.5"), sheet)
+    assert "compute capability 7.5" in said
+
+
+def test_a_home_that_cannot_be_written_is_named_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # a file where the folder should be: nobody can
+    with pytest.raises(KvcalcError, match="no calibration can be kept") as caught:
+        store.require_place(None)
+    assert "--spec FILE" in caught.value.hint
+    store.require_place(tmp_path / "spec.toml")
+    kept = store.save(calibrated(), tmp_path / "spec.toml")
+    assert kept.spec_file == str(tmp_path / "spec.toml")
+    assert load_gpu(kept.spec_file).memory_bandwidth_bytes_per_s == 3.0e12
+    assert store.save(calibrated()).spec_file is None

@@ -51,8 +51,10 @@ def run(script: str, cases: list[dict[str, Any]], **environment: str) -> list[di
 
 def test_kernels_compute_what_the_reference_does() -> None:
     cases = [{"kind": "attention", **case} for case in ATTENTION] + [{"kind": "glue", **case} for case in GLUE]
+    cases.append({"kind": "read", "count": 100_000})
     results = run("interpreted.py", cases, TRITON_INTERPRET="1")
     assert len(results) == len(cases)
+    assert results.pop()["error"] < 1e-6
     for result in results:
         # Without rounding of its own the glue may still round one place further on: an ulp of bf16 is 8e-3.
         limit = LIMITS[result["dtype"]] if result["kind"] == "attention" else 2 * LIMITS[result["dtype"]]

@@ -76,6 +76,11 @@ def _transport(error: Exception, errors: Any, name: str, what: str, page: str) -
             f"{page} did not answer in time for {what}",
             hint=f"try again, or raise HF_HUB_DOWNLOAD_TIMEOUT; {LISTING}",
         )
+    if isinstance(error, OSError) and error.filename:  # of a file, and no socket
+        return KvcalcError(
+            f"{what} of {name} cannot be kept in the Hub's cache: {error.strerror or kind}: {str(error.filename)[:200]}",
+            hint="HF_HOME names another folder; is the home read-only or full?",
+        )
     if isinstance(error, errors.FileMetadataError):
         return KvcalcError(
             f"{page} does not answer like a Hub", hint="is HF_ENDPOINT set to one? is a proxy in between?"

@@ -242,6 +242,14 @@ def test_a_cached_model_answers_without_a_network(hub: Hub, monkeypatch: pytest.
     assert "kvcalc models" in error.hint
 
 
+def test_a_cache_that_cannot_be_written_is_named(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "file" / "hub"))  # a read-only home, even for root
+    error = refused("org/tiny")
+    assert "cannot be kept in the Hub's cache" in error.message
+    assert "HF_HOME" in error.hint
+
+
 def test_offline_mode_asks_nobody(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     load_model("org/tiny")
     hub.seen.clear()
