@@ -78,7 +78,7 @@ def _transport(error: Exception, errors: Any, name: str, what: str, page: str) -
         )
     if isinstance(error, OSError) and error.filename:  # of a file, and no socket
         return KvcalcError(
-            f"{what} of {name} cannot be kept in the Hub's cache: {error.strerror or kind}: {str(error.filename)[:200]}",
+            f"{what} of {name} cannot be kept in the Hub's cache, {error.filename!s:.200}: {error.strerror or kind}",
             hint="HF_HOME names another folder; is the home read-only or full?",
         )
     if isinstance(error, errors.FileMetadataError):
