@@ -25,6 +25,7 @@ from kvcalc.specs.deployment import BATCHED_TOKENS, Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 from kvcalc.specs.price import Bill, Price
+from kvcalc.timing.estimate import front_end_time
 from kvcalc.timing.machine import machine_of
 from kvcalc.timing.peaks import networked
 from kvcalc.timing.replica import Replica
@@ -171,10 +172,12 @@ class Deployed:
         """Seconds of a request before and after the GPU: the server, the tokenizer; nothing with `--engine ideal`."""
         return 0.0 if self.replica.ideal else self.replica.machine.profile.front_end_alone_s
 
-    @property
-    def busy_front_end_s(self) -> float:
-        """The same while the server streams many others' answers."""
-        return 0.0 if self.replica.ideal else self.replica.machine.profile.front_end_s
+    def front_end_beside(self, clients: int | None) -> float:
+        """The same while the server streams the answers of so many clients; None: of many."""
+        profile = self.replica.machine.profile
+        if self.replica.ideal:
+            return 0.0
+        return profile.front_end_s if clients is None else float(front_end_time(profile, clients))
 
     @property
     def lengths(self) -> tuple[int, int] | None:

@@ -97,6 +97,7 @@ class Simulate(DeploymentFlags[Value], total=False):
     turns: Value
     tool_calls: Value
     tool_time: Value
+    equal_lengths: bool
     lengths_from: str
     samples: Value
     beam: Value

@@ -34,6 +34,7 @@ TRAFFIC = (
     _flag("Requests", "turns", "--turns", "N", "Turns of a session, each with all that was said before."),
     _flag("Requests", "tool_calls", "--tool-calls", "N", "Of a turn, each a request with what the tool answered."),
     _flag("Requests", "tool_s", "--tool-time", "TIME", "That a tool takes to answer."),
+    _flag("Requests", "equal_lengths", "--equal-lengths", None, "Clients' requests too are of one length.", "bool"),
     _flag("Requests", "lengths_from", "--lengths-from", "FILE", "Lengths drawn from those of a trace."),
     _flag("Requests", "samples", "--samples", "N", "Answers to each prompt, which they share."),
     _flag("Requests", "beam", "--beam", "N", "Beams of each request: what their block tables share."),

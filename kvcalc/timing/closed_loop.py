@@ -7,11 +7,11 @@ others' prompts, C times as many as on average come in these steps where clients
 
     TPOT = step(n) + P / (O - 1) · Δ     P = (N - 1) · (1 - s / 2) · (1 - C · A / (O - 1 + A))
     n    = 1 + (N - 1) · (O - 1) / (O - 1 + A)
-    A    = 1 + ahead + pieces + front end / TPOT
+    A    = 1 + ahead + pieces + queue + front end / TPOT
     a    = C · (N - 1) / (O - 1 + A)     others' prompts a step
     k    = a / (1 - e^-a)                prompts that share a step that has any: arrivals are independent
     TTFT = front end + (1 - s) · (wait + own) + s · (N + 1) / 2 · pf
-    wait = what is left of the step under way, and `ahead` steps that were planned before it ended
+    wait = what is left of the step under way, `ahead` steps that were planned before it ended, and full ones
     own  = pieces · step + min(1 + a, room) · Δ
 
 Δ is what one of k prompts adds to a step; s the first wave, which comes at once: its prompts (pf each, as many together
@@ -57,13 +57,20 @@ class Turn(NamedTuple):
 
     @property
     def away(self) -> Quantity:
-        """A without the front end: the step under way, those planned ahead, its own; more where prompts fill steps."""
-        return greatest(1 + self.ahead + self.pieces, self.others * self.load - self.further)
+        """A without the front end: the step under way, those planned ahead, its own, and full ones before it."""
+        return 1 + self.ahead + self.pieces + self.queued
 
     @property
     def queued(self) -> Quantity:
-        """Steps of A in which others' prompts leave no room."""
-        return self.away - (1 + self.ahead + self.pieces)
+        """Steps of A that others' prompts fill.
+
+        A queue of prompts of `load` steps each, those under way apart; where prompts fill more steps than decode has,
+        all that are left.
+        """
+        least_away = 1 + self.ahead + self.pieces
+        busy = self.crowd * self.others * self.load / (self.further + least_away)
+        queue = self.load * least(busy**2 / (2 * greatest(1 - busy, LEAST_IDLE)), self.others / 2)
+        return greatest(queue, self.others * self.load - self.further - least_away)
 
     @property
     def decoding(self) -> Quantity:
@@ -77,13 +84,13 @@ class Turn(NamedTuple):
 
     @property
     def sharing(self) -> Quantity:
-        """k: prompts of a step that has any, as many as its budget holds."""
-        return least(together(self.arriving), self.room)
+        """k: pieces of prompts in a step that has any, as many as its budget holds."""
+        return least(together(self.arriving * self.pieces), self.room)
 
     @property
     def room(self) -> Quantity:
-        """Prompts that a step holds, at least one."""
-        return 1 / least(greatest(self.load, FEWEST), 1)
+        """Pieces of prompts that a step holds, at least one."""
+        return greatest(self.pieces / greatest(self.load, FEWEST), 1)
 
     @property
     def several(self) -> Quantity:
@@ -177,7 +184,7 @@ def carried(turn: Turn, times: Times) -> Loop:
         passing_s = (1 - early) * load.prompt_s + early * least(times.packed_s, load.prompt_s)
         tpot_s = times.token_s + prompts / turn.further * passing_s
     wait_s = turn.several * under_way(turn, times, load)
-    own_s = turn.pieces * times.step_s + least(1 + turn.arriving, turn.room) * load.prompt_s
+    own_s = turn.pieces * times.step_s + least(1 + turn.arriving * turn.pieces, turn.room) * load.prompt_s
     return _with_first(turn, times, Loop(tpot_s, 0.0, prompts, missed, absent, passing_s, wait_s, own_s, 0.0, load))
 
 
@@ -190,8 +197,9 @@ def shared_steps(turn: Turn, times: Times, load: Load) -> Load:
     longer, carrying, mean_s = lengths(turn, times, load)
     steps = least(1 + times.front_s / mean_s, (times.step_s + longer) / mean_s)
     in_long = least(carrying * steps, 1)
-    apart = in_long / least(together(turn.arriving * steps), turn.room)
-    apart = apart + (1 - in_long) / least(together(turn.arriving * times.step_s / mean_s), turn.room)
+    coming = turn.arriving * turn.pieces
+    apart = in_long / least(together(coming * steps), turn.room)
+    apart = apart + (1 - in_long) / least(together(coming * times.step_s / mean_s), turn.room)
     # What a step pays once is shared: a prompt's part is linear in 1 / k, from what was asked for to a full step.
     full_s = least(times.packed_s, times.prompt_s)
     part = (apart - 1 / turn.room + FEWEST) / (1 / turn.sharing - 1 / turn.room + FEWEST)

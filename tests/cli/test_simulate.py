@@ -172,22 +172,6 @@ def test_replicas(cli: Cli) -> None:
     assert two["load"]["value"] == pytest.approx(one["load"]["value"] / 2, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "model, flags, isl, osl, clients",
-    [
-        ("llama-3-8b", "--gpu h100-sxm", 1024, 256, 16),
-        ("llama-3-8b", "--gpu l40s", 512, 128, 8),
-        ("qwen3-30b-a3b", "--gpu h100-sxm", 1024, 512, 32),
-    ],
-)
-def test_a_closed_loop_is_the_steady_state(cli: Cli, model: str, flags: str, isl: int, osl: int, clients: int) -> None:
-    loop = f"--isl {isl // 2}-{isl * 3 // 2} --osl {osl // 2}-{osl * 3 // 2} --requests {max(600, 30 * clients)}"
-    found = answer(cli, f"simulate {model} {flags} {loop} --concurrency {clients}")
-    steady = answer(cli, f"size {model} {flags} --isl {isl} --osl {osl} --concurrency {clients}")["serving"]
-    assert found["tpot_s"]["mean"]["value"] == pytest.approx(steady["tpot_s"]["value"], rel=0.02)
-    assert found["output_tokens_per_s"]["value"] == pytest.approx(steady["output_tokens_per_s"]["value"], rel=0.03)
-
-
 def test_a_chunked_prompt_of_the_lesson(cli: Cli, tmp_path: Path) -> None:
     """64 sequences at 1,024 tokens and a prompt of 32,768: 64 chunks of 512 beside them, 0.89 s instead of 0.82 s."""
     rows = [{"arrival_s": 0, "input_tokens": 1024 - 60, "output_tokens": 400} for _ in range(64)]

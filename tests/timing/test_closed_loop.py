@@ -13,13 +13,22 @@ WHOLE = {"load": 1.0}  # a prompt fills a step
 
 def test_others_prompts_are_counted_in_steps() -> None:
     """11 clients, 100 tokens: 99 steps of 102 it decodes, for 3 it is away; so do the ten others."""
-    turn = Turn(11, 100, **WHOLE)
-    assert (turn.away, turn.decoding) == (3, pytest.approx(1 + 10 * 99 / 102))
+    turn = Turn(11, 100, load=1e-6)
+    assert (turn.away, turn.decoding) == (pytest.approx(3), pytest.approx(1 + 10 * 99 / 102))
     found = carried(turn, TIMES)
     assert found.prompts == pytest.approx(10 * 99 / 102)
     assert found.tpot_s == pytest.approx(0.01 + 10 / 102 * 0.1)
     # Planned a step later, and computed in two pieces: 1 + 2 + 2 steps.
-    assert Turn(11, 100, ahead=2, pieces=2, **WHOLE).away == 5
+    assert Turn(11, 100, ahead=2, pieces=2).away == 5
+
+
+def test_prompts_that_fill_steps_queue() -> None:
+    """Ten others' prompts fill 10 of 102 steps: u² / (2 (1 - u)) of a step's wait, the one under way apart."""
+    busy = 10 / 102
+    assert Turn(11, 100, **WHOLE).queued == pytest.approx(busy**2 / (2 * (1 - busy)))
+    # Of two steps each twice as many, for twice as long: but no more than half of the others'.
+    assert Turn(11, 101, load=2.0, pieces=2).queued == pytest.approx(2 * (20 / 104) ** 2 / (2 * (1 - 20 / 104)))
+    assert Turn(3, 2, load=0.9).queued == pytest.approx(0.9 * (1.8 / 4) ** 2 / (2 * (1 - 1.8 / 4)))
 
 
 def test_a_front_end_lets_further_steps_pass() -> None:
@@ -46,11 +55,11 @@ def test_who_arrives_waits_for_the_step_under_way_and_the_one_planned() -> None:
     quiet = carried(turn, TIMES)
     assert under_way(turn._replace(clients=1), TIMES, quiet.load) == pytest.approx(0.015)
     often = Turn(1 + 0.25 * 102, 100, **WHOLE)
-    assert often.arriving == pytest.approx(0.25)
+    assert often.arriving == pytest.approx(0.25, rel=1e-3)
     mean_s = 0.75 * 0.01 + 0.25 * 0.11
     rest_s = (0.75 * 0.01**2 + 0.25 * 0.11**2) / (2 * mean_s)
-    assert under_way(often, TIMES, quiet.load) == pytest.approx(rest_s + mean_s)
-    assert under_way(often._replace(ahead=0), TIMES, quiet.load) == pytest.approx(rest_s, rel=0.05)
+    full_s = often.queued * 0.11
+    assert under_way(often, TIMES, quiet.load) == pytest.approx(rest_s + mean_s + full_s, rel=1e-3)
 
 
 def test_prompts_that_come_together_share_a_step() -> None:
@@ -69,7 +78,8 @@ def test_clients_that_began_together_come_in_a_crowd() -> None:
     assert crowding(turn, 0.1, 3) == pytest.approx((102 / 20 + 102 / (20 * 2**0.5)) / 2)
     assert crowding(turn, 0.1, 1) == 1
     # Prompts that fill 50 steps draw them apart from the start.
-    assert crowding(turn._replace(load=5.0), 0.0, 9) == pytest.approx(102 / 50)
+    long = turn._replace(load=5.0)
+    assert crowding(long, 0.0, 9) == pytest.approx((99 + long.away) / 50)
     assert crowding(turn, 0.5, 1000) == pytest.approx(1, abs=1e-3)
 
 

@@ -43,7 +43,11 @@ def simulation(question: Question, limits: Limits) -> SimulateResult:
         raise KvcalcError("min-goodput: of which requests?", hint="add max-simulated-ttft, -tpot or -e2e beside it")
     rate = limits.request_rate
     settings = SimulateSettings(
-        request_rate=rate, seed=limits.seed, percentile=limits.percentile, e2e_s=limits.max_simulated_e2e
+        request_rate=rate,
+        seed=limits.seed,
+        percentile=limits.percentile,
+        e2e_s=limits.max_simulated_e2e,
+        equal_lengths=asked.equal_lengths,
     )
     asked = replace(
         asked, ttft_s=targets[0], tpot_s=targets[1], concurrency=None if rate is not None else asked.concurrency

@@ -94,7 +94,7 @@ def simulate(
         inputs=_inputs(deployed, settings, workload),
         result=replace(result, highest_rate=found),
         figures=_working(runs, replica, result) if with_working else (),
-        assumptions=_assumptions(question, deployed, replica),
+        assumptions=_assumptions(deployed, workload, replica),
         sources=deployed.sources,
         warnings=_warnings(deployed, result),
     )
@@ -235,8 +235,9 @@ def _inputs(deployed: Deployed, settings: SimulateSettings, workload: Workload) 
     )
 
 
-def _assumptions(question: Question, deployed: Deployed, replica: Simulated) -> tuple[Assumption, ...]:
-    return tuple(dict.fromkeys((*question.assumptions, *assumptions_of(deployed), *replica.assumptions)))
+def _assumptions(deployed: Deployed, workload: Workload, replica: Simulated) -> tuple[Assumption, ...]:
+    found = (*deployed.question.assumptions, *workload.assumptions, *assumptions_of(deployed), *replica.assumptions)
+    return tuple(dict.fromkeys(found))
 
 
 def _warnings(deployed: Deployed, result: SimulateResult) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from kvcalc.answers.pasted import ask_served
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.answer import Progress, simulate
 from kvcalc.answers.simulate.figures import Latencies
-from kvcalc.answers.simulate.settings import SimulateSettings, length_of
+from kvcalc.answers.simulate.lengths import lengths_of
+from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.simulate.unused import unused_flags
 from kvcalc.answers.simulate.workload import Workload, accepted, first_of, made, sampled
 from kvcalc.errors import KvcalcError
@@ -53,14 +54,15 @@ def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping
     limit = question.deployment.max_model_len or question.model.max_context
     if settings.trace is not None:
         return _of_trace(settings, lengths, question.workload.concurrency, limit)
-    prompt = length_of(lengths.get("input_len"), settings.isl_sigma, "--isl")
-    output = length_of(lengths.get("output_len"), settings.osl_sigma, "--osl")
-    traffic = made(settings, prompt, output, question.workload.concurrency)
-    return accepted(sampled(requests_of(traffic), settings.samples, settings.seed), limit)
+    clients = question.workload.concurrency
+    found = lengths_of(settings, lengths, clients, limit)
+    requests = requests_of(made(settings, found.prompt, found.output, clients))
+    workload = accepted(sampled(requests, settings.samples, settings.seed), limit)
+    return replace(workload, assumptions=found.assumptions)
 
 
 MADE = ("request_rate", "arrivals", "burstiness", "ramp", "isl_sigma", "osl_sigma", "shared_prefix", "prefix_groups",
-        "turns", "tool_calls", "lengths_from", "urgent", "seed")  # fmt: skip
+        "turns", "tool_calls", "lengths_from", "equal_lengths", "urgent", "seed")  # fmt: skip
 
 
 def _of_trace(

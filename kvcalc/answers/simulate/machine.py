@@ -84,7 +84,7 @@ def simulated(deployed: Deployed, asked: SimulateSettings, mean_tokens: float) -
         times=PiecedTimes(table, deployed.max_num_batched_tokens) if pieced else table,
         low=single(point.low / point.value),
         high=single(point.high / point.value),
-        front_s=deployed.busy_front_end_s,
+        front_s=deployed.front_end_beside(deployed.question.workload.concurrency),
         assumptions=assumptions,
         **policy,
     )

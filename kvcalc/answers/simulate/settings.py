@@ -40,6 +40,7 @@ class SimulateSettings(Frozen):
     tool_calls: Annotated[int, Within(ge=0, le=1000), count("--tool-calls")] = 0
     tool_s: Annotated[Seconds, _seconds("--tool-time")] = 0.0
     lengths_from: str | None = None
+    equal_lengths: bool = False
     samples: Annotated[int, Within(ge=1, le=1024), count("--samples")] = 1
     beam: Annotated[int, Within(ge=1, le=1024), count("--beam")] = 1
     trace: str | None = None

@@ -24,6 +24,7 @@ from kvcalc.timing.passes import Pass
 
 # What says which requests come, or what is done with them: each changes the answer wherever it is taken.
 CERTAIN = frozenset({"requests", "request_rate", "trace", "lengths_from", "find_rate", "calibrate_from", "e2e_s"})
+CLIENTS = frozenset({"concurrency"})  # it is in the requests
 PROBES = (
     Step(decode=1, context=100), Step(decode=48, context=3000), Step(prompts=1, tokens=700),
     Step(decode=16, context=900, prompts=1, tokens=4000),
@@ -47,7 +48,8 @@ def unused_flags(
         given: fields of the settings that were given.
         remade: the requests of other settings.
     """
-    found = list(unused(question, lambda other: _run(other, settings, workload)))
+    asked = question if workload.requests.clients is None else question._replace(given=question.given - CLIENTS)
+    found = list(unused(asked, lambda other: _run(other, settings, workload)))
     whole = None
     for name in sorted(set(given) - CERTAIN):
         left = with_values(settings, **{name: getattr(SimulateSettings(), name)})
@@ -87,7 +89,7 @@ def _run(question: Question, settings: SimulateSettings, workload: Workload) -> 
 def _scheduled(deployed: Deployed, settings: SimulateSettings, mean: float) -> Simulated:
     """The replica; without the table of its step times, which takes longest to make, unless drafts are in it."""
     quick = settings if deployed.deployment.num_speculative_tokens else with_values(settings, step_time_s=1.0)
-    return replace(simulated(deployed, quick, mean), front_s=deployed.busy_front_end_s)
+    return replace(simulated(deployed, quick, mean), front_s=deployed.front_end_beside(None))
 
 
 def _probes(deployed: Deployed) -> list[float]:

@@ -8,6 +8,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.simulator.requests import Chain, Requests
 from kvcalc.simulator.traces.read import read_trace
 from kvcalc.simulator.traffic import Length, Measured, Sharing, Traffic
+from kvcalc.specs.base import Assumption
 
 DEFAULT_REQUESTS = 1000
 WAVES = 10  # of a closed loop, as --num-prompts has it
@@ -22,6 +23,7 @@ class Workload:
     refused: int = 0
     sorted: int = 0  # rows that stood before an earlier one
     source: str = ""
+    assumptions: tuple[Assumption, ...] = ()
 
 
 def made(settings: SimulateSettings, prompt: Length | None, output: Length | None, clients: int | None) -> Traffic:
