@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["Array", "Quantity", "greatest", "is_array", "least", "single"]
 
 
+NUMBERS = (int, float)
+
+
 def is_array(value: Quantity) -> "TypeIs[Array]":
     """Whether a quantity is a sweep of many points.
 
     >>> is_array(3)
     False
     """
-    return hasattr(value, "__array__")
+    return type(value) not in NUMBERS and hasattr(value, "__array__")
 
 
 def single(value: Quantity) -> float:
@@ -42,6 +45,8 @@ def least(one: Quantity, other: Quantity) -> Quantity:
     >>> least(3, 2)
     2
     """
+    if type(one) is float and type(other) is float:  # nearly always, and without a look for arrays
+        return other if other < one else one
     if is_array(one) or is_array(other):
         import numpy as np
 
@@ -56,6 +61,8 @@ def greatest(one: Quantity, other: Quantity) -> Quantity:
     >>> greatest(3, 2)
     3
     """
+    if type(one) is float and type(other) is float:
+        return other if other > one else one
     if is_array(one) or is_array(other):
         import numpy as np
 

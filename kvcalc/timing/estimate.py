@@ -56,8 +56,15 @@ class KernelSums:
 
     def _joined(self, other: "KernelSums", sign: int) -> "KernelSums":
         """Times added or taken off; layers and experts of either, for both are of one model."""
-        times = {name: getattr(self, name) + sign * getattr(other, name) for name in TIMES}
-        return replace(other, **times)
+        return KernelSums(
+            self.latency_s + sign * other.latency_s,
+            self.work_s + sign * other.work_s,
+            self.head_s + sign * other.head_s,
+            self.link_latency_s + sign * other.link_latency_s,
+            self.link_work_s + sign * other.link_work_s,
+            other.layers,
+            other.routed,
+        )
 
     def total_s(self, profile: Profile) -> Quantity:
         """All kernels of the step."""

@@ -119,18 +119,17 @@ class Pass:
         """Seconds with their range; None with `--engine ideal`, where nothing but the bound is meant."""
         if self.replica.ideal:
             return None
-        value = self.kernels_s + self.engine_s
-        machine = self.replica.machine
+        value, machine = self.time_s, self.replica.machine
         timed: Timed = "prompt" if _none(self.step.decode) else "decode"
         around = range_around(machine, self.replica.routed, timed, self.replica.knowledge)
         # Nothing beats the data sheet: the range ends there. The value itself is never moved.
         low = least(value, greatest(around.low * value, self.bound_s))
         return Estimate(value, low, around.high * value)
 
-    @property
+    @cached_property
     def time_s(self) -> Quantity:
         """The estimate's value where there is one, else the bound."""
-        return self.bound_s if self.estimate is None else self.estimate.value
+        return self.bound_s if self.replica.ideal else self.kernels_s + self.engine_s
 
     @property
     def engine_s(self) -> Quantity:

@@ -87,7 +87,7 @@ class Pools:
 
     def fewest(self, fewer_than: int) -> Apart | None:
         """The fewest replicas of both that keep the targets, below a number; None: there is none."""
-        most = self._most() if self.targets.output_len > 1 else None
+        most = self._most if self.targets.output_len > 1 else None
         if most is None or self.first is None:
             return None
         best: Apart | None = None
@@ -120,8 +120,9 @@ class Pools:
     @cached_property
     def _slowest(self) -> float:
         """Seconds of a token where replicas are as full as they may be."""
-        return float(self.step(self._most() or 1).value)
+        return float(self.step(self._most or 1).value)
 
+    @cached_property
     def _most(self) -> int | None:
         """Sequences that a replica decodes at most within the target."""
         room = self.found.fleet.room

@@ -10,7 +10,7 @@ from math import ceil, floor
 from typing import NamedTuple
 
 from kvcalc.answers.deployed import Deployed
-from kvcalc.answers.load import running_at_once
+from kvcalc.answers.load import OperatingPoint, operating_point, running_at_once
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.plan.demand import Demand
 from kvcalc.answers.plan.targets import Targets
@@ -62,6 +62,10 @@ class Fleet:
         assert lengths is not None
         return running_at_once(self.deployed, *lengths)
 
+    @cached_property
+    def _point(self) -> OperatingPoint:
+        return operating_point(self.deployed)
+
     @property
     def points(self) -> Iterable[Point]:
         """All that were worked out."""
@@ -74,7 +78,7 @@ class Fleet:
     def at(self, clients: int) -> Point:
         """A replica with so many clients, worked out once."""
         if clients not in self._points:
-            speed = Performance(self.deployed, concurrency=clients)
+            speed = Performance(self.deployed, concurrency=clients, point=self._point)
             found = speed.steady
             assert found is not None
             seconds = float(found.whole_s(self.targets.output_len))

@@ -12,13 +12,14 @@ from kvcalc.answers.verdict import verdict
 from kvcalc.specs.base import Assumption, replace
 
 WHY = "changes no figure of the first deployment"
+TARGETS = ("ttft_s", "tpot_s")
 LAYOUT = ("enable_expert_parallel", "data_parallel_size", "decode_context_parallel_size")
 
 
 def unused_flags(first: Found, asked: Asked) -> tuple[Assumption, ...]:
     """Each flag that was given, is of every deployment, and without which the first would be the same."""
     question, clients = first.fleet.deployed.question, first.point.clients
-    given = question.given & (asked.given.keys() - {*VARIED, *LAYOUT})
+    given = question.given & (asked.given.keys() - {*VARIED, *LAYOUT, *TARGETS})
 
     def figures(other: Question) -> object:
         deployed = Deployed(other)

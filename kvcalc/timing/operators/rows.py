@@ -26,9 +26,13 @@ def rows_of(rows: tuple[Kernel, ...], dtype: str) -> tuple[Kernel, ...]:
 
 def row_of(rows: tuple[Kernel, ...], *dtypes: str) -> Kernel:
     """The first row of the first of these element types that has one; else the first row, bf16's."""
-    usable = [row for row in rows if not isinstance(row, GemmKernel) or row.graph]
     for dtype in dtypes:
-        for row in usable:
-            if row.dtype == dtype:
+        for row in rows:
+            if row.dtype == dtype and _usable(row):
                 return row
-    return usable[0]
+    return next(row for row in rows if _usable(row))
+
+
+def _usable(row: Kernel) -> bool:
+    """Whether a step takes it: not one that was measured with what engines hide or fuse."""
+    return not isinstance(row, GemmKernel) or row.graph
