@@ -1,6 +1,7 @@
 """What `kvcalc plan` shows: the deployments in a table, and the first in full."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from string import ascii_lowercase
 from typing import Any
 
 from kvcalc.render.command import started_by
@@ -13,6 +14,7 @@ from kvcalc.units import format_count, format_seconds, format_things, format_usd
 
 BINDS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "answer", "memory": "memory", "max_num_seqs": "slots"}
 PREFIXES, DRAFTS, TTFT, ROOM, BINDING = 4, 5, 7, 9, 10  # columns
+LONG = 16  # characters of a machine's name that a column has room for
 LEFT = (0, 1, 2, 3, 10)
 
 
@@ -50,8 +52,9 @@ def _title(result: PlanResult) -> str:
 def _table(result: PlanResult) -> Table:
     """A deployment a line; what is the same of all of them is no column."""
     stored, kinds = _stored(result.candidates)
+    short = _letters(result.candidates)
     columns = ("", "GPUs", "layout", stored, "prefixes", "drafts", "$/hour", "TTFT", "TPOT", "room", "binds")
-    rows = tuple(_row(one, kind) for one, kind in zip(result.candidates, kinds, strict=True))
+    rows = tuple(_row(one, kind, short) for one, kind in zip(result.candidates, kinds, strict=True))
     same = alike(rows, range(PREFIXES, DRAFTS + 1)) or (() if len(rows) > 1 else (PREFIXES, DRAFTS))
     kept = [i for i in range(len(columns)) if any(row[i] for row in rows) and i not in same]
     spare = (*alike(rows, range(DRAFTS, BINDING)), TTFT, BINDING, ROOM)
@@ -89,10 +92,17 @@ def _short(weights: str) -> str:
     return weights.partition(",")[0]
 
 
-def _row(one: Candidate, stored: str) -> tuple[str, ...]:
+def _letters(found: Sequence[Candidate]) -> dict[str, str]:
+    """A letter for each machine whose name is too long for a column, by the machine."""
+    names = dict.fromkeys(one.deployment["gpu"] for one in found)
+    return dict(zip((name for name in names if len(name) > LONG), ascii_lowercase, strict=False))
+
+
+def _row(one: Candidate, stored: str, short: Mapping[str, str]) -> tuple[str, ...]:
+    gpu = one.deployment["gpu"]
     return (
         "*" if one.pareto else "",
-        f"{one.gpus} × {one.deployment['gpu']}",
+        f"{one.gpus} × {short.get(gpu, gpu)}",
         f"{one.replicas} × {one.layout}",
         stored,
         _prefixes(one),
@@ -107,6 +117,8 @@ def _row(one: Candidate, stored: str) -> tuple[str, ...]:
 
 def _words(result: PlanResult) -> Iterator[Block]:
     lines = list(result.summary)
+    titles = {one.deployment["gpu"]: one.gpu for one in result.candidates}
+    lines += [f"{letter}: {name}, of {titles[name]}" for name, letter in _letters(result.candidates).items()]
     if result.candidates and _stored(result.candidates)[0] == "stored":
         lines.append("stored: weights/cache.")
     if any(one.pareto for one in result.candidates):

@@ -118,3 +118,17 @@ def test_a_limit_on_gpus_or_money_leaves_out_what_breaks_it(cli: Cli) -> None:  
 def test_a_page_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(ASKED.split()) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_machines_of_long_names_have_a_letter(cli: Cli) -> None:  # noqa: F811
+    """Azure's and Nebius' are longer than a row has room for; nothing of them is cut off."""
+    names = ("Standard_ND96isr_MI300X_v5", "gpu-h100-sxm_8gpu-128vcpu-1600gb", "p5.48xlarge")
+    gpus = " ".join(f"--gpu {name}" for name in names)
+    page = cli(f"plan qwen3-30b-a3b {gpus} --isl 3000 --osl 500 --users 2000 --think-time 10s --ttft 2s --e2e 60s").out
+    table = page.partition("The first:")[0].splitlines()
+    assert all(len(line) <= 80 for line in table)
+    rows = [line for line in table if " × TP" in line or " × DP" in line]
+    assert {line.split(" × ")[1].split()[0] for line in rows} <= {"a", "b", "p5.48xlarge"}
+    for letter in {line.split(" × ")[1].split()[0] for line in rows} & {"a", "b"}:
+        assert any(line.strip().startswith(f"{letter}: ") for line in table)
+    assert all("$" in line for line in rows)  # no row is broken in two
