@@ -46,6 +46,14 @@ class Requests(NamedTuple):
 
 def alone_time(replica: Replica, asked: Requests) -> Estimate:
     """Time to first token with nobody else in the engine: the front end, and the prompt in chunks of the budget."""
+    key = (asked.computed, asked.prefix_hit)
+    if key not in replica.alone:  # whoever else is there: a search asks for it with each number of clients
+        replica.alone[key] = _alone_time(replica, asked)
+    found: Estimate = replica.alone[key]
+    return found
+
+
+def _alone_time(replica: Replica, asked: Requests) -> Estimate:
     front = replica.machine.profile.front_end_alone_s
     value: Quantity = front
     low: Quantity = front

@@ -68,6 +68,11 @@ class Replica:
         return {}
 
     @cached_property
+    def alone(self) -> dict[tuple[float, float], Any]:
+        """Times to first token that were worked out, for `timing.prompts.alone_time`: by tokens computed and cached."""
+        return {}
+
+    @cached_property
     def routed(self) -> bool:
         """Whether the model has experts that a router chooses."""
         return any(isinstance(group.mlp, MoeMlp) for group in self.model.groups)

@@ -127,7 +127,7 @@ def _unjudged(entry: Entry, error: KvcalcError) -> CheckedDeployment:
         line=entry.line,
         passed=False,
         fits=None,
-        reason=f"cannot be judged: {error.message}",
+        reason=f"cannot be judged: {error.message}; {error.hint}",
         limits=(),
     )
 

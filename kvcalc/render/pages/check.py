@@ -18,9 +18,10 @@ def page(report: CheckReport) -> Page:
     broken = sum(not one.passed for one in result.deployments)
     blocks: list[Block] = []
     for one in result.deployments:
-        blocks.append(_limits(one))
+        if one.limits:
+            blocks.append(_limits(one))
         if one.reason:
-            blocks.append(Text(lines=(one.reason,)))
+            blocks.append(Text(title="" if one.limits else _header(one), lines=(one.reason,)))
         if one.advice:
             blocks.append(Text(lines=tuple(f"{advice.change}: {advice.effect}" for advice in one.advice)))
         if one.command is not None and one.fits:
@@ -37,9 +38,13 @@ def page(report: CheckReport) -> Page:
     )
 
 
+def _header(one: CheckedDeployment) -> str:
+    return ("✓ " if one.passed else "✗ ") + one.header
+
+
 def _limits(one: CheckedDeployment) -> Table:
     return Table(
-        title=("✓ " if one.passed else "✗ ") + one.header,
+        title=_header(one),
         columns=("", "limit", "want", "have", "misses by", "judged on"),
         left=frozenset({0, 1, 5}),
         rows=tuple(_limit(limit) for limit in one.limits),
