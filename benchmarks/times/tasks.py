@@ -5,7 +5,7 @@ of engine constants, and leaving out one cell after the other, costs next to not
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from kvcalc.timing.prompts import Requests, packed_prompts, shared_by
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import (
     closed_loop_tpot,
-    decoding,
     first_token,
     polling,
     prefills_seen,
@@ -69,7 +68,8 @@ def _chunks(setting: Setting, replica: Replica) -> list[Chunks]:
 def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
     """Sums of the step and of what a prompt adds to it, as `timing.serving` has them."""
     batch, replica, asked = _running(setting), setting.replica(profile), setting.requests
-    sequences, sharing = (float(one) for one in decoding(replica, asked, batch))
+    turn = turn_of(replica, asked, batch)
+    sequences, sharing = (batch, 1.0) if asked.equal else (float(turn.decoding), float(turn.sharing))
     pieces = _chunks(setting, replica)
     decode = Step(decode=0 if profile.prefill_first else sequences, context=asked.context)
     added = KernelSums()
@@ -82,7 +82,7 @@ def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
         | named("carried", added / sharing)
         | named("prefill", alone)
         | named("packed", packed)
-        | {f"turn.{name}": float(value) for name, value in turn_of(replica, asked, batch)._asdict().items()}
+        | {f"turn.{one.name}": float(getattr(turn, one.name)) for one in fields(Turn)}
         | {
             "decoding": sequences,
             "batch": batch,
@@ -109,7 +109,7 @@ def _step_s(parts: Parts, profile: Profile) -> Any:
 
 def _loop(parts: Parts, profile: Profile) -> Loop:
     """As `timing.serving.mixed_loop` has it."""
-    turn = Turn(**{name: parts[f"turn.{name}"] for name in Turn._fields})
+    turn = Turn(**{one.name: parts[f"turn.{one.name}"] for one in fields(Turn)})
     step_s = _step_s(parts, profile)
     times = Times(
         front_s=front_end_time(profile, turn.clients),

@@ -58,13 +58,14 @@ def _token(speed: Performance, serving: Serving) -> Iterator[Figure]:
         formula = "step_s + max(clients - prompts_before, 0) / output_len * carried_s"
         yield figure_of("time per output token", formula, inputs, "s", SOURCE)
     else:
-        yield from _mixed_token(replica, asked)
+        yield from _mixed_token(replica, asked, serving)
     yield from ends("time per output token", serving.tpot_s, "s")
 
 
-def _mixed_token(replica: Replica, asked: Clients) -> Iterator[Figure]:
+def _mixed_token(replica: Replica, asked: Clients, serving: Serving) -> Iterator[Figure]:
     """Where lengths differ: of the others' prompts, those that pass while a request decodes."""
-    turn, times, loop = mixed_loop(replica, asked.requests, asked.running)
+    prompt = serving.ttft_alone_s.value - replica.machine.profile.front_end_alone_s
+    turn, times, loop = mixed_loop(replica, asked.requests, asked.running, prompt)
     wave = 1 / asked.requests.waves
     counted = {"clients": asked.running, "first_wave": wave}
     if replica.machine.profile.prefill_first:
@@ -99,7 +100,7 @@ def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
         inputs = {**front, "prompt_s": prompt, "prompts": float(queue), **least}
         yield figure_of(name, f"max(front_end_s + prompt_s * prompts, {passing})", inputs, "s", SOURCE)
         return
-    turn, times, loop = mixed_loop(replica, requests, clients)
+    turn, times, loop = mixed_loop(replica, requests, clients, prompt)
     if not profile.prefill_first and clients > 1:
         yield _wait(turn, times, loop)
     step = float(times.step_s)

@@ -24,17 +24,20 @@ clients meets: the other N - 1; an event simulation of the same steps agrees wit
 (benchmarks/accuracy_closed_loop.py)
 """
 
+from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, expm1
 from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, is_array, least
 
 LEAST_IDLE = 0.1  # a queue of prompts is taken to end, however busy the engine
-ROUNDS = 4  # of the one equation that has its answer on both sides; each leaves under a tenth of the error before
+ROUNDS = 3  # of the one equation that has its answer on both sides; each leaves under a tenth of the error before
 FEWEST = 1e-9
 
 
-class Turn(NamedTuple):
+@dataclass(frozen=True)
+class Turn:
     """What a scheduler makes of a client's turn: numbers, or arrays of them."""
 
     clients: Quantity
@@ -46,21 +49,21 @@ class Turn(NamedTuple):
     crowd: Quantity = 1.0  # C
     looks: Quantity = 1  # decode steps from one look for requests to the next
 
-    @property
+    @cached_property
     def others(self) -> Quantity:
         return self.clients - 1
 
-    @property
+    @cached_property
     def further(self) -> Quantity:
         """Tokens after the first, each a step of its own."""
         return greatest(self.output_len - 1, 1)
 
-    @property
+    @cached_property
     def away(self) -> Quantity:
         """A without the front end: the step under way, those planned ahead, its own, and full ones before it."""
         return 1 + self.ahead + self.pieces + self.queued
 
-    @property
+    @cached_property
     def queued(self) -> Quantity:
         """Steps of A that others' prompts fill.
 
@@ -72,27 +75,27 @@ class Turn(NamedTuple):
         queue = self.load * least(busy**2 / (2 * greatest(1 - busy, LEAST_IDLE)), self.others / 2)
         return greatest(queue, self.others * self.load - self.further - least_away)
 
-    @property
+    @cached_property
     def decoding(self) -> Quantity:
         """Sequences of a step, as a request that decodes sees it: itself, and the others as often as they do."""
         return 1 + self.others * self.further / (self.further + self.away)
 
-    @property
+    @cached_property
     def arriving(self) -> Quantity:
         """Others' prompts a step, when one's own comes."""
         return self.crowd * self.others / (self.further + self.away)
 
-    @property
+    @cached_property
     def sharing(self) -> Quantity:
         """k: pieces of prompts in a step that has any, as many as its budget holds."""
         return least(together(self.arriving * self.pieces), self.room)
 
-    @property
+    @cached_property
     def room(self) -> Quantity:
         """Pieces of prompts that a step holds, at least one."""
         return greatest(self.pieces / greatest(self.load, FEWEST), 1)
 
-    @property
+    @cached_property
     def several(self) -> Quantity:
         """0 where nobody else is there, 1 where somebody is."""
         return least(self.others, 1)
@@ -230,7 +233,7 @@ def prompts_first(turn: Turn, times: Times) -> Loop:
     own_s = least(1 + arriving, turn.room) * times.prompt_s
     tpot_s, wait_s = times.token_s, joining * times.step_s
     missed = prompts = turn.others * 0.0
-    for _ in range(2 * ROUNDS):
+    for _ in range(3 * ROUNDS):
         decoding_s = times.front_s + wait_s + own_s + turn.further * tpot_s - times.prompt_s
         queue_s = prompt_wait(turn.clients, times.prompt_s, decoding_s)
         missed = turn.others * times.front_s / (times.prompt_s + decoding_s) + queue_s / times.prompt_s

@@ -17,6 +17,7 @@ rest; constants in `engines.toml`
 
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import replace
 from math import exp, hypot, log
 from typing import NamedTuple
 
@@ -59,12 +60,13 @@ def steady_state(replica: Replica, asked: Requests, concurrency: Quantity, gain:
     """
     profile, alone = replica.machine.profile, alone_time(replica, asked)
     prompt_s, prompt_alone_s = busy_prompt(replica, asked), alone.value - profile.front_end_alone_s
-    decode = pass_of(replica, Step(decode=decoding(replica, asked, concurrency)[0], context=asked.context))
     if asked.equal:
-        tpot_s, ttft_s = equal_loop(replica, asked, concurrency, decode.time_s / gain.value)
+        decode = pass_of(replica, Step(decode=concurrency, context=asked.context))
+        tpot_s, ttft_s = equal_loop(replica, asked, concurrency, prompt_alone_s, decode.time_s / gain.value)
     else:
-        found = mixed_loop(replica, asked, concurrency, gain)[2]
-        looks_s = polling(replica.recv_interval, asked, concurrency, (prompt_alone_s, decode.time_s))
+        turn, times, found = mixed_loop(replica, asked, concurrency, prompt_alone_s, gain)
+        decode = pass_of(replica, Step(decode=turn.decoding, context=asked.context))
+        looks_s = polling(replica.recv_interval, asked, concurrency, (prompt_alone_s, times.step_s))
         tpot_s, ttft_s = found.tpot_s, found.ttft_s + looks_s
     # All clients' prompts pass within one request's life.
     ttft_s = greatest(ttft_s, concurrency * prompt_s - (asked.output_len - 1) * tpot_s)
@@ -93,46 +95,37 @@ def turn_of(replica: Replica, asked: Requests, clients: Quantity) -> Turn:
     )
     if replica.machine.profile.prefill_first:
         return turn
-    return turn._replace(crowd=crowding(turn, asked.spread, asked.waves))
-
-
-def decoding(replica: Replica, asked: Requests, clients: Quantity) -> tuple[Quantity, Quantity]:
-    """Sequences of a step, and prompts of a step that has any; of equal requests all, and one.
-
-    Unit: sequences, prompts
-    """
-    if asked.equal:
-        return clients, 1
-    turn = turn_of(replica, asked, clients)
-    return turn.decoding, turn.sharing
+    return replace(turn, crowd=crowding(turn, asked.spread, asked.waves))
 
 
 def mixed_loop(
-    replica: Replica, asked: Requests, clients: Quantity, gain: Estimate = NO_DRAFTS
+    replica: Replica, asked: Requests, clients: Quantity, alone_s: Quantity, gain: Estimate = NO_DRAFTS
 ) -> tuple[Turn, Times, Loop]:
-    """The loop of clients whose requests differ in length, and what it is made of."""
+    """The loop of clients whose requests differ in length, and what it is made of; `alone_s` of a prompt alone."""
     profile, turn = replica.machine.profile, turn_of(replica, asked, clients)
-    sequences, sharing = decoding(replica, asked, clients)
+    sequences, sharing = (clients, 1) if asked.equal else (turn.decoding, turn.sharing)
     step_s = pass_of(replica, Step(decode=sequences, context=asked.context)).time_s
     times = Times(
         front_s=front_end_time(profile, clients),
         step_s=step_s,
         token_s=step_s / gain.value,
         prompt_s=carried_time(replica, asked, sequences, sharing),
-        alone_s=alone_time(replica, asked).value - profile.front_end_alone_s,
+        alone_s=alone_s,
         packed_s=packed_prompts(replica, asked).time_s / shared_by(replica, asked),
     )
     return turn, times, prompts_first(turn, times) if profile.prefill_first else carried(turn, times)
 
 
-def equal_loop(replica: Replica, asked: Requests, clients: Quantity, step_s: Quantity) -> tuple[Quantity, Quantity]:
+def equal_loop(
+    replica: Replica, asked: Requests, clients: Quantity, alone_s: Quantity, step_s: Quantity
+) -> tuple[Quantity, Quantity]:
     """TPOT and TTFT where all requests are of one length; in newer schedulers they do not come back together."""
     profile = replica.machine.profile
     others = clients - prefills_seen(profile, clients)
     tpot_s = closed_loop_tpot(step_s, carried_time(replica, asked, clients), others, asked)
     if not profile.lock_step:
-        return tpot_s, mixed_loop(replica, asked, clients)[2].ttft_s
-    return tpot_s, first_token(profile, clients, alone_time(replica, asked).value - profile.front_end_alone_s)
+        return tpot_s, mixed_loop(replica, asked, clients, alone_s)[2].ttft_s
+    return tpot_s, first_token(profile, clients, alone_s)
 
 
 def beyond_capacity(found: Steady, asked: Requests, clients: float, running: float) -> Steady:

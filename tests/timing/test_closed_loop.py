@@ -1,5 +1,7 @@
 """The closed loop in steps, worked out by hand at round numbers, and its limits."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +55,7 @@ def test_who_arrives_waits_for_the_step_under_way_and_the_one_planned() -> None:
     """No others: half a step, and one. With prompts in every fourth step: steps of 10 and of 110 ms."""
     turn = Turn(11, 100, **WHOLE)
     quiet = carried(turn, TIMES)
-    assert under_way(turn._replace(clients=1), TIMES, quiet.load) == pytest.approx(0.015)
+    assert under_way(replace(turn, clients=1), TIMES, quiet.load) == pytest.approx(0.015)
     often = Turn(1 + 0.25 * 102, 100, **WHOLE)
     assert often.arriving == pytest.approx(0.25, rel=1e-3)
     mean_s = 0.75 * 0.01 + 0.25 * 0.11
@@ -68,7 +70,7 @@ def test_prompts_that_come_together_share_a_step() -> None:
     turn = Turn(103, 100, load=0.001)
     assert turn.arriving == pytest.approx(1)
     assert turn.sharing == pytest.approx(1.58198, rel=1e-5)
-    assert turn._replace(load=1.0).sharing == 1
+    assert replace(turn, load=1.0).sharing == 1
 
 
 def test_clients_that_began_together_come_in_a_crowd() -> None:
@@ -78,7 +80,7 @@ def test_clients_that_began_together_come_in_a_crowd() -> None:
     assert crowding(turn, 0.1, 3) == pytest.approx((102 / 20 + 102 / (20 * 2**0.5)) / 2)
     assert crowding(turn, 0.1, 1) == 1
     # Prompts that fill 50 steps draw them apart from the start.
-    long = turn._replace(load=5.0)
+    long = replace(turn, load=5.0)
     assert crowding(long, 0.0, 9) == pytest.approx((99 + long.away) / 50)
     assert crowding(turn, 0.5, 1000) == pytest.approx(1, abs=1e-3)
 

@@ -1,6 +1,7 @@
 """Serving put together from passes: which pass, prompt and range each figure takes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_a_closed_loop_is_put_together_from_its_terms(
     plain = Turn(
         clients, asked.output_len, 1 / asked.waves, pieces=pieces, load=asked.input_len / on.budget, looks=interval
     )
-    turn = plain._replace(crowd=crowding(plain, asked.spread, asked.waves))
+    turn = replace(plain, crowd=crowding(plain, asked.spread, asked.waves))
     step_s = Pass(on, Step(decode=turn.decoding, context=asked.context)).time_s
     prompt_s = alone_time(on, asked).value - profile.front_end_alone_s
     full = max(1, on.budget / asked.input_len)
