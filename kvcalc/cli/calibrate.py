@@ -70,7 +70,7 @@ def command(flags: Flags) -> None:
     heads.check(device)
     spec = Path(flags["spec"]) if "spec" in flags else None
     if spec is not None:
-        check_writable(spec)
+        check_writable(spec, "--spec")
     require_place(spec)
     patience = parse_seconds(flags["patience"], "--patience") if "patience" in flags else PATIENCE_S
     with bar() as progress, told():
@@ -94,7 +94,7 @@ def _from_results(flags: Flags, output: Output) -> None:
     asked = {name: value for name, value in said.items() if name not in {flag.field for flag in OUTPUT}}
     spec = Path(flags["spec"]) if "spec" in flags else None
     if spec is not None:
-        check_writable(spec)
+        check_writable(spec, "--spec")
     report, gpu = calibrate_from(ask(flags["model"], asked), [Path(one) for one in flags["results"]], spec)
     if spec is not None:
         write_file(spec, toml_of(gpu).encode())

@@ -8,8 +8,8 @@ from pathlib import Path
 from kvcalc.errors import KvcalcError
 
 
-def check_writable(path: Path) -> None:
-    """Before the work: can the answer go there?
+def check_writable(path: Path, flag: str = "-o") -> None:
+    """Before the work: can the answer go there? `flag`: that named the path.
 
     Raises:
         KvcalcError: a directory, a folder that does not exist, no permission.
@@ -19,14 +19,14 @@ def check_writable(path: Path) -> None:
         if os.path.islink(os.path.realpath(path)):
             raise ValueError("its links lead round in a circle")
     except (OSError, ValueError) as error:  # too long, a NUL
-        raise KvcalcError(f"-o: {path} is no path: {error}", hint="give the name of a file") from None
+        raise KvcalcError(f"{flag}: {path} is no path: {error}", hint="give the name of a file") from None
     if path.is_dir():
-        raise KvcalcError(f"-o: {path} is a directory", hint="give the name of a file")
+        raise KvcalcError(f"{flag}: {path} is a directory", hint="give the name of a file")
     if not found and not folder.is_dir():
-        raise KvcalcError(f"-o: the directory {folder} does not exist", hint="create it, or write elsewhere")
+        raise KvcalcError(f"{flag}: the directory {folder} does not exist", hint="create it, or write elsewhere")
     needed = [folder] if not found else [path] if writes_through(path) else [path, folder]
     if not all(os.access(one, os.W_OK) for one in needed):
-        raise KvcalcError(f"-o: {path} cannot be written", hint="check its permissions, or write elsewhere")
+        raise KvcalcError(f"{flag}: {path} cannot be written", hint="check its permissions, or write elsewhere")
 
 
 def writes_through(path: Path) -> bool:

@@ -97,7 +97,9 @@ def command(model: ModelArgument, flags: Flags) -> None:
     """
     output = Output(flags, formats=(*FORMATS, *PICTURES))
     writable: dict[str, Path] = {
-        name: _checked(flags.pop(name)) for name in ("requests_csv", "timeline") if name in flags
+        name: _checked(f"--{name.replace('_', '-')}", flags.pop(name))
+        for name in ("requests_csv", "timeline")
+        if name in flags
     }
     lists = {name: values for name in SWEPT if len(values := flags.get(name, ())) > 1 and isinstance(values, list)}
     flags.update({name: flags[name][0] for name in SWEPT & flags.keys()})
@@ -120,8 +122,8 @@ def command(model: ModelArgument, flags: Flags) -> None:
     output.emit(report, pages.page, pages.rows, drawn.pictures)
 
 
-def _checked(name: str) -> Path:
-    check_writable(Path(name))
+def _checked(flag: str, name: str) -> Path:
+    check_writable(Path(name), flag)
     return Path(name)
 
 

@@ -31,8 +31,6 @@ def load_weights(
 
     numerics = numerics_of(read_json(folder / "config.json", "config"))
     files = weight_files(folder)
-    if not files:
-        raise KvcalcError(f"--weights: no *.safetensors in {folder}", hint="give the folder of a downloaded model")
     weights = empty_weights(shape, dtype, device)
     places = _places(weights)
     missing = set(places)
@@ -56,6 +54,9 @@ def weight_files(folder: Path) -> list[Path]:
     """The files of the checkpoint: those of its index, else model*.safetensors, else all.
 
     Beside them may stand the same weights in one piece by other names (`consolidated.safetensors`).
+
+    Raises:
+        KvcalcError: there are none, or an index that names none.
     """
     index = folder / "model.safetensors.index.json"
     if index.is_file():
@@ -63,7 +64,10 @@ def weight_files(folder: Path) -> list[Path]:
         if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
             raise KvcalcError(f"{index} has no weight_map of file names", hint="fetch it again")
         return sorted({folder / Path(name).name for name in named.values()})
-    return sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
+    found = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
+    if not found:
+        raise KvcalcError(f"--weights: no *.safetensors in {folder}", hint="give the folder of a downloaded model")
+    return found
 
 
 def _fill(place: "torch.Tensor", found: "torch.Tensor", name: str, path: Path) -> None:

@@ -13,7 +13,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.executor.beside import Beside, beside_bytes
 from kvcalc.executor.cache import Cache, windows_of
 from kvcalc.executor.calibrate import Progress, calibrate, completed, doubts, rate_of, silent
-from kvcalc.executor.checkpoint import load_weights
+from kvcalc.executor.checkpoint import load_weights, weight_files
 from kvcalc.executor.device import Device, sheet_of, torch_dtype
 from kvcalc.executor.generate import generate
 from kvcalc.executor.grid import ROOM, Found, Grid, Rig, measure_grid
@@ -146,6 +146,8 @@ def _check(model: ModelSpec, shape: Shape, asked: Asked) -> bool:
     """
     if any(token >= shape.vocab for prompt in asked.prompts for token in prompt):
         raise KvcalcError(f"--prompt: a token id beyond {shape.vocab - 1}", hint="ids count from 0")
+    if asked.weights is not None:
+        weight_files(asked.weights)  # before minutes of measuring
     weights, free = counted_weight_bytes(model), asked.device.free_bytes()
     least, most = (
         cache_bytes(model, [of(asked.contexts)] * of(asked.batches), asked.page_size, model.dtype) for of in (min, max)

@@ -250,7 +250,7 @@ def refused(ran: tuple[int, str, str], what: str) -> None:
         ("--prompt 600", "beyond 511"),
         ("--tolerance much", "--tolerance"),
         ("--batch 1000000 --context 1M", "do not fit"),
-        ("--weights /nowhere", "config"),
+        ("--weights /nowhere", "--weights: no *.safetensors in /nowhere"),
         ("--temperature -1", "--temperature"),
     ],
 )
