@@ -22,7 +22,7 @@ def test_a_model_that_drafts() -> None:
     plain, drafted = deployed("llama-3-70b"), deployed("llama-3-70b", draft="llama-3-8b")
     assert plain.bytes_per_token(0) == 80 * 2 * 128 * 2 * 2
     assert drafted.bytes_per_token(0) == (80 + 32) * 2 * 128 * 2 * 2
-    more = drafted.weight_bytes - plain.weight_bytes
+    more = drafted.weight_bytes_per_gpu - plain.weight_bytes_per_gpu
     assert more == pytest.approx(8_030_261_248 * 2 / 4, rel=0.01)
     assert plain.budget.pool is not None
     assert drafted.budget.pool is not None
@@ -31,20 +31,25 @@ def test_a_model_that_drafts() -> None:
 
 def test_layers_that_the_model_has_of_its_own() -> None:
     own = deployed("deepseek-v3", draft="mtp")
-    assert own.weight_bytes == deployed("deepseek-v3").weight_bytes
-    assert deployed("deepseek-v3", draft="ngram").weight_bytes < own.weight_bytes  # nothing drafts but a look-up
+    assert own.weight_bytes_per_gpu == deployed("deepseek-v3").weight_bytes_per_gpu
+    assert (
+        deployed("deepseek-v3", draft="ngram").weight_bytes_per_gpu < own.weight_bytes_per_gpu
+    )  # nothing drafts but a look-up
 
 
 def test_a_published_method() -> None:
     """EAGLE-3's one layer of Llama-3-8B: about 0.7 GiB in 16 bits beside 15."""
     one = {"tensor_parallel_size": "1"}
-    more = deployed("llama-3-8b", draft="eagle-3", **one).weight_bytes - deployed("llama-3-8b", **one).weight_bytes
+    more = (
+        deployed("llama-3-8b", draft="eagle-3", **one).weight_bytes_per_gpu
+        - deployed("llama-3-8b", **one).weight_bytes_per_gpu
+    )
     assert 0.5 * GIB < more < 1.0 * GIB
 
 
 def test_one_that_cannot_be_read_is_a_warning(tmp_path: object) -> None:
     drafted = deployed("llama-3-70b", draft=f"{tmp_path}/missing")
-    assert drafted.weight_bytes == deployed("llama-3-70b").weight_bytes
+    assert drafted.weight_bytes_per_gpu == deployed("llama-3-70b").weight_bytes_per_gpu
     assert any("missing" in warning and "cannot be read" in warning for warning in drafted.budget.warnings)
 
 
@@ -95,7 +100,7 @@ def test_a_draft_that_does_not_divide_is_whole_on_each_gpu() -> None:
     """Llama-68M: two layers of 12 KV heads of 64; 68,034,816 parameters in 16 bits."""
     asked = {"tensor_parallel_size": "8"}
     plain, drafted = deployed("llama-3-70b", **asked), deployed("llama-3-70b", draft="llama-68m", **asked)
-    assert drafted.weight_bytes - plain.weight_bytes == pytest.approx(2 * 68_034_816, rel=1e-3)
+    assert drafted.weight_bytes_per_gpu - plain.weight_bytes_per_gpu == pytest.approx(2 * 68_034_816, rel=1e-3)
     assert drafted.bytes_per_token(0) - plain.bytes_per_token(0) == 2 * 12 * (64 + 64) * 2
     assert any(one.name == "draft tensor_parallel_size" for one in drafted.model.assumptions)
 
