@@ -66,7 +66,8 @@ def _on_ray(function: Callable[[Item], Found], items: Sequence[Item], address: s
     except ImportError as error:
         hint = "pip install 'kvcalc[ray]', or leave --ray out: all cores of this machine are used anyway"
         raise KvcalcError("--ray: Ray is not installed", hint=hint) from error
-    options: dict[str, Any] = {} if address == "local" else {"address": address}
+    # one that starts here ends with the answer: nobody looks at its dashboard, which takes longest to start
+    options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {"address": address}
     try:
         if not ray.is_initialized():
             ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
