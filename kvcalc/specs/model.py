@@ -183,6 +183,10 @@ class LayerGroup(Sized):
     tensors: tuple[Tensor, ...] = ()  # of one layer
     prefix: str = "model.layers"  # of the layers' names in the checkpoint
 
+    def __hash__(self) -> int:
+        """Of what tells groups of a model apart, not of every tensor: as the model's own."""
+        return hash((self.layers, len(self.tensors), len(self.mixers)))
+
     @property
     def count(self) -> int:
         return len(self.layers)

@@ -7,6 +7,8 @@ for experts
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, is_array
 from kvcalc.counting.cache import element_bytes
@@ -78,17 +80,34 @@ def local_shape(tensor: Tensor, layout: Layout, kv_heads: int = 1) -> tuple[floa
 
 def layer_gemms(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
     """The matrix multiplications of one layer but the experts', fused as engines fuse them."""
+    for one in _multiplications(group, layout):
+        rows = _rows(one.first, group, step)
+        fused = gemm(one.title, group.count, rows, one.shape, one.first.format, model)
+        yield fused if one.tensors == 1 else replace(fused, tensors=one.tensors)
+
+
+class _Multiplication(NamedTuple):
+    """Tensors that are multiplied as one matrix."""
+
+    title: str
+    first: Tensor
+    shape: tuple[float, float]  # (outputs, inputs) on this GPU
+    tensors: int
+
+
+@lru_cache(maxsize=1024)
+def _multiplications(group: LayerGroup, layout: Layout) -> tuple[_Multiplication, ...]:
+    """What is fused is the same in every step."""
     together: dict[tuple[object, ...], list[Tensor]] = {}
     for tensor in group.tensors:
         if tensor.matmul and tensor.category != "experts":
             together.setdefault(_fusion(tensor, group), []).append(tensor)
+    found = []
     for tensors in together.values():
-        first = tensors[0]
-        rows = _rows(first, group, step)
         outputs = sum(local_shape(tensor, layout, group.kv_heads)[0] * tensor.copies for tensor in tensors)
-        inputs = local_shape(first, layout, group.kv_heads)[1]
-        fused = gemm(_title(tensors), group.count, rows, (outputs, inputs), first.format, model)
-        yield fused if len(tensors) == 1 else replace(fused, tensors=len(tensors))
+        inputs = local_shape(tensors[0], layout, group.kv_heads)[1]
+        found.append(_Multiplication(_title(tensors), tensors[0], (outputs, inputs), len(tensors)))
+    return tuple(found)
 
 
 def gemm(
