@@ -43,7 +43,33 @@ def _library(case: Case) -> str:
 def lone_matmul_time(inputs: Any, *rest: Any) -> Times:
     """A multiplication that runs alone; the last constant is what its walk takes for one input."""
     moved, flops, bandwidth, peak, latency, bandwidth_share, flops_share, input_s = rest
-    return matmul_time(moved, flops, bandwidth, peak, latency, bandwidth_share, flops_share, inputs * input_s)
+    return matmul_time(moved, flops, bandwidth_share * bandwidth, flops_share * peak, latency, inputs * input_s)
+
+
+def experts_time(*given: Any) -> Times:
+    """All experts of a layer, at shares of the data sheet's rates."""
+    moved, flops, bandwidth, peak, latency, bandwidth_share, flops_share = given
+    return matmul_time(moved, flops, bandwidth_share * bandwidth, flops_share * peak, latency)
+
+
+def cached_attention_time(*given: Any) -> Times:
+    """Decode attention at a share of the bandwidth."""
+    moved, flops, bandwidth, peak, latency, bandwidth_share = given
+    return attention_time(moved, flops, bandwidth_share * bandwidth, peak, latency)
+
+
+def shared_latent_time(*given: Any) -> Times:
+    """Latent attention at shares of the data sheet's rates, and what the walk takes for one token."""
+    moved, flops, context, bandwidth, peak, latency, bandwidth_share, flops_share, token_s = given
+    return latent_attention_time(
+        moved, flops, context * token_s, bandwidth_share * bandwidth, flops_share * peak, latency
+    )
+
+
+def prompt_attention_time(*given: Any) -> Times:
+    """Attention among a prompt's tokens at shares of the data sheet's rates."""
+    flops, moved, bandwidth, peak, latency, bandwidth_share, flops_share = given
+    return prefill_attention_time(flops, moved, bandwidth_share * bandwidth, flops_share * peak, latency)
 
 
 LATENCY = ("latency_s", 8e-6, 0.0, 1e-3)
@@ -61,28 +87,28 @@ FORMS = (
     Form(
         "k_attn_decode",
         attention_quantities,
-        attention_time,
+        cached_attention_time,
         (LATENCY, BANDWIDTH),
         lambda case: (dtype_of(case), _library(case)),
     ),
     Form(
         "k_mla_decode",
         latent_quantities,
-        latent_attention_time,
+        shared_latent_time,
         (LATENCY, BANDWIDTH, FLOPS, ("token_s", 3e-10, 0.0, 1e-6)),
         lambda case: (dtype_of(case),),
     ),
     Form(
         "k_attn_prefill",
         prefill_quantities,
-        prefill_attention_time,
+        prompt_attention_time,
         (LATENCY, BANDWIDTH, FLOPS),
         lambda case: (dtype_of(case),),
     ),
     Form(
         "k_moe",
         experts_quantities,
-        matmul_time,
+        experts_time,
         (LATENCY, BANDWIDTH, FLOPS),
         lambda case: (dtype_of(case), case["op"]["kernel"]),
     ),

@@ -1,5 +1,7 @@
 """Prefill: whole prompts, chunks beside decoding sequences, and the recomputation of a preempted sequence."""
 
+from collections.abc import Sequence
+
 from kvcalc.formulas.number import F, N
 
 
@@ -187,45 +189,57 @@ def chunks(prompt: int, chunk: int) -> list[tuple[int, int]]:
     return [(start, min(chunk, prompt - start)) for start in range(0, prompt, chunk)]
 
 
-def chunked_prefill_step_times(
-    prompt: int,
-    chunk: int,
-    memory_time_s: float,
-    decode_flops: float,
-    parameters: float,
-    layers: int,
-    query_heads: int,
-    head_dim: int,
-    peak_flops: float,
-    compute_efficiency: float = 1.0,
+def chunked_prefill_flops(
+    prompt: int, chunk: int, parameters: float, layers: int, query_heads: int, head_dim: int
 ) -> list[float]:
-    """The bound of each step of a chunked prefill; later chunks are slower, because they attend to more.
+    """FLOPs of each chunk of a prompt; later chunks attend to more.
 
     Args:
         prompt: Prompt tokens.
         chunk: Prompt tokens per step.
-        memory_time_s: Time that each step needs for its bytes.
-        decode_flops: FLOPs of the sequences that decode beside the prompt.
         parameters: Parameters that one token meets.
         layers: Attention layers.
         query_heads: Query heads per layer.
         head_dim: Elements per head.
+
+    Unit: FLOP
+    Source: ML Systems lesson 12 (LLM inference serving), section 8, question 6
+
+    >>> [round(one / 1e12, 2) for one in chunked_prefill_flops(1024, 512, 8.03e9, 32, 32, 128)]
+    [8.29, 8.43]
+    """
+    return [
+        prefill_flops(parameters, tokens, causal_attention_flops(layers, query_heads, head_dim, tokens, start))
+        for start, tokens in chunks(prompt, chunk)
+    ]
+
+
+def chunked_prefill_step_times(
+    chunk_flops: Sequence[float],
+    memory_time_s: float,
+    decode_flops: float,
+    peak_flops: float,
+    compute_efficiency: float = 1.0,
+) -> list[float]:
+    """The bound of each step of a chunked prefill.
+
+    Args:
+        chunk_flops: FLOPs of each chunk.
+        memory_time_s: Time that each step needs for its bytes.
+        decode_flops: FLOPs of the sequences that decode beside the prompt.
         peak_flops: Dense peak of the element type, FLOP/s.
         compute_efficiency: Share of the peak that is reached.
 
     Unit: s
     Source: ML Systems lesson 12 (LLM inference serving), section 8, question 6
 
-    >>> times = chunked_prefill_step_times(32768, 512, 7.36e-3, 1.063e12, 8.03e9, 32, 32, 128, peak_flops=989e12)
+    >>> flops = chunked_prefill_flops(32768, 512, 8.03e9, 32, 32, 128)
+    >>> times = chunked_prefill_step_times(flops, 7.36e-3, 1.063e12, peak_flops=989e12)
     >>> len(times), round(times[0], 4), round(times[-1], 3), round(sum(times), 2)
     (64, 0.0095, 0.018, 0.89)
     """
-    times = []
-    for start, tokens in chunks(prompt, chunk):
-        attention = causal_attention_flops(layers, query_heads, head_dim, tokens, start)
-        flops = mixed_step_flops(decode_flops, prefill_flops(parameters, tokens, attention))
-        times.append(max(memory_time_s, flops / (compute_efficiency * peak_flops)))
-    return times
+    whole = (mixed_step_flops(decode_flops, flops) for flops in chunk_flops)
+    return [max(memory_time_s, flops / (compute_efficiency * peak_flops)) for flops in whole]
 
 
 def recompute_time(

@@ -73,11 +73,8 @@ def mixed_step_time(m: dict[str, Any], c: dict[str, Any]) -> float:
 
 def chunked_prefill_time(m: dict[str, Any], c: dict[str, Any]) -> float:
     shape = (m["parameters"], m["layers"], m["query_heads"], m["head_dim"])
-    return sum(
-        prefill.chunked_prefill_step_times(
-            c["prompt"], c["chunk"], step_memory_time(m, c), step_flops(m, c), *shape, peak_flops=P
-        )
-    )
+    flops = prefill.chunked_prefill_flops(c["prompt"], c["chunk"], *shape)
+    return sum(prefill.chunked_prefill_step_times(flops, step_memory_time(m, c), step_flops(m, c), peak_flops=P))
 
 
 def live_lengths() -> Any:

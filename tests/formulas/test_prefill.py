@@ -73,9 +73,8 @@ def test_the_long_prompt_of_the_lesson_step_by_step() -> None:
     memory_time = (16.06e9 + 64 * 1024 * 131072) / 3.35e12
     decode = step.decode_step_flops(8.03e9, 64, step.attention_flops_per_sequence(**SHAPE, context=1024))
     for efficiency, first, last in ((1.0, 9.5, 18), (0.5, 19, 36)):
-        times = prefill.chunked_prefill_step_times(
-            32768, 512, memory_time, decode, 8.03e9, **SHAPE, peak_flops=989e12, compute_efficiency=efficiency
-        )
+        flops = prefill.chunked_prefill_flops(32768, 512, 8.03e9, **SHAPE)
+        times = prefill.chunked_prefill_step_times(flops, memory_time, decode, 989e12, efficiency)
         assert len(times) == 64
         assert times == sorted(times)
         assert round(times[0] * 1e3, 1 if first == 9.5 else 0) == first

@@ -16,41 +16,23 @@ from kvcalc.timing.peaks import arithmetic
 SHARED_READING = (8, 128)  # query heads of a group and elements of a head for which TensorRT-LLM first had a kernel
 
 
-def attention_time(
-    bytes_read: Quantity, flops: Quantity, bandwidth: float, peak: float, latency: float, bandwidth_share: float
-) -> Times:
+def attention_time(bytes_read: Quantity, flops: Quantity, bandwidth: float, peak: float, latency: float) -> Times:
     """Decode attention reads the cache; its FLOPs hide behind that, but for what the peak does not reach."""
-    return latency, greatest(bytes_read / (bandwidth_share * bandwidth), flops / peak)
+    return latency, greatest(bytes_read / bandwidth, flops / peak)
 
 
 def latent_attention_time(
-    bytes_read: Quantity,
-    flops: Quantity,
-    context: Quantity,
-    bandwidth: float,
-    peak: float,
-    latency: float,
-    bandwidth_share: float,
-    flops_share: float,
-    token_s: float,
+    bytes_read: Quantity, flops: Quantity, walk_s: Quantity, bandwidth: float, peak: float, latency: float
 ) -> Times:
     """Absorbed latent attention: bandwidth, FLOPs of all heads on one latent, or the walk along one context."""
-    return latency, smooth_maximum(
-        bytes_read / (bandwidth_share * bandwidth), flops / (flops_share * peak), context * token_s
-    )
+    return latency, smooth_maximum(bytes_read / bandwidth, flops / peak, walk_s)
 
 
 def prefill_attention_time(
-    flops: Quantity,
-    bytes_moved: Quantity,
-    bandwidth: float,
-    peak: float,
-    latency: float,
-    bandwidth_share: float,
-    flops_share: float,
+    flops: Quantity, bytes_moved: Quantity, bandwidth: float, peak: float, latency: float
 ) -> Times:
     """Attention among a prompt's tokens: FLOPs, and queries and outputs, which do not overlap with them."""
-    return latency, flops / (flops_share * peak) + bytes_moved / (bandwidth_share * bandwidth)
+    return latency, flops / peak + bytes_moved / bandwidth
 
 
 def decode_seconds(operator: Operator, machine: Machine) -> Times:
@@ -61,7 +43,7 @@ def decode_seconds(operator: Operator, machine: Machine) -> Times:
     row = next((row for row in rows if row.library == machine.profile.library), rows[0])
     _, peak = arithmetic(machine.gpu, operator.compute)
     latency, work = attention_time(
-        operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, row.bandwidth_share
+        operator.bytes, operator.flops, row.bandwidth_share * machine.bandwidth, peak, row.latency_s
     )
     return latency, work + _reread(operator, machine.profile)
 
@@ -82,13 +64,10 @@ def latent_seconds(operator: Operator, machine: Machine) -> Times:
     return latent_attention_time(
         operator.bytes,
         operator.flops,
-        operator.context,
-        machine.bandwidth,
-        peak,
+        operator.context * row.token_s,
+        row.bandwidth_share * machine.bandwidth,
+        row.flops_share * peak,
         row.latency_s,
-        row.bandwidth_share,
-        row.flops_share,
-        row.token_s,
     )
 
 
@@ -99,9 +78,7 @@ def prompt_seconds(operator: Operator, machine: Machine) -> Times:
     return prefill_attention_time(
         operator.flops,
         operator.bytes,
-        machine.bandwidth,
-        peak,
+        row.bandwidth_share * machine.bandwidth,
+        row.flops_share * machine.sustained_share * peak,
         row.latency_s,
-        row.bandwidth_share,
-        row.flops_share * machine.sustained_share,
     )

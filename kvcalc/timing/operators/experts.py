@@ -71,7 +71,11 @@ def experts_seconds(operator: Operator, machine: Machine) -> Times:
     for row in rows:
         peak = arithmetic(machine.gpu, QUANTIZES.get(row.dtype, operator.compute))[1]
         latency, work = matmul_time(
-            operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, row.bandwidth_share, flops_share
+            operator.bytes,
+            operator.flops,
+            row.bandwidth_share * machine.bandwidth,
+            flops_share * peak,
+            row.latency_s,
         )
         totals.append(latency + work)
     first = min(row.latency_s for row in rows)

@@ -21,21 +21,19 @@ def matmul_time(
     bytes_moved: Quantity,
     flops: Quantity,
     bandwidth: float,
-    peak: float,
+    peak: Quantity,
     latency: float,
-    bandwidth_share: float,
-    flops_share: Quantity,
     walk_s: Quantity = 0.0,
 ) -> Times:
-    """A multiplication, or all experts of a layer: bytes at a share of the bandwidth against FLOPs at one of the peak.
+    """A multiplication, or all experts of a layer: bytes at the bandwidth that it reaches against FLOPs at that peak.
 
     `walk_s` is the walk along the inputs of a multiplication that runs alone; in a step engines split it.
 
-    >>> latency, work = matmul_time(3.35e6, 0, 3.35e12, 989e12, 4e-6, 0.9, 0.8)
+    >>> latency, work = matmul_time(3.35e6, 0, 0.9 * 3.35e12, 0.8 * 989e12, 4e-6)
     >>> round((latency + work) * 1e6, 2)
     5.11
     """
-    return latency, smooth_maximum(bytes_moved / (bandwidth_share * bandwidth), flops / (flops_share * peak), walk_s)
+    return latency, smooth_maximum(bytes_moved / bandwidth, flops / peak, walk_s)
 
 
 def gemm_seconds(operator: Operator, machine: Machine) -> Times:
@@ -49,4 +47,4 @@ def gemm_seconds(operator: Operator, machine: Machine) -> Times:
     if operator.bits <= 8 and dtype not in NARROW:
         share *= machine.kernels.weight_only_share.get("4" if operator.bits <= 4 else "8", 1)
     flops_share = row.flops_share * machine.sustained_share
-    return matmul_time(operator.bytes, operator.flops, machine.bandwidth, peak, row.latency_s, share, flops_share)
+    return matmul_time(operator.bytes, operator.flops, share * machine.bandwidth, flops_share * peak, row.latency_s)

@@ -27,7 +27,7 @@ def on(profile: Profile | None = None, **rows: Any) -> Machine:
 def test_a_latent_read_is_the_largest_of_bytes_flops_and_the_walk() -> None:
     # 2 GB at half of 4 TB/s, 1 TFLOP at half of 2 PFLOP/s, 1,000 tokens of 1 µs: a millisecond each.
     def work(read: float, flops: float, context: float) -> float:
-        return float(latent_attention_time(read, flops, context, 4e12, 2e15, 7e-6, 0.5, 0.5, 1e-6)[1])
+        return float(latent_attention_time(read, flops, context * 1e-6, 0.5 * 4e12, 0.5 * 2e15, 7e-6)[1])
 
     assert work(2e9, 0, 0) == work(0, 1e12, 0) == work(0, 0, 1000) == pytest.approx(1e-3)
     assert work(2e9, 1e12, 1000) == pytest.approx(3**0.25 * 1e-3)
@@ -36,7 +36,7 @@ def test_a_latent_read_is_the_largest_of_bytes_flops_and_the_walk() -> None:
 
 def test_a_prompts_attention_computes_and_then_moves() -> None:
     # 1 TFLOP at half of a PFLOP/s, and 3 GB at three quarters of 4 TB/s.
-    assert prefill_attention_time(1e12, 3e9, 4e12, 1e15, 7e-6, 0.75, 0.5) == (7e-6, pytest.approx(2e-3 + 1e-3))
+    assert prefill_attention_time(1e12, 3e9, 0.75 * 4e12, 0.5 * 1e15, 7e-6) == (7e-6, pytest.approx(2e-3 + 1e-3))
 
 
 def test_a_ring_carries_its_share_and_climbs_with_the_root() -> None:
