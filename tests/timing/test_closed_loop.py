@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.timing.closed_loop import Times, Turn, carried, crowding, prompt_wait, prompts_first, together, under_way
+from kvcalc.timing.closed_loop import (
+    Load,
+    Times,
+    Turn,
+    carried,
+    crowding,
+    prompt_wait,
+    prompts_first,
+    shared_steps,
+    together,
+    under_way,
+)
 
 # A front end that takes no time, steps of 10 ms, prompts of 100 ms that never share one.
 TIMES = Times(front_s=0.0, step_s=0.01, token_s=0.01, prompt_s=0.1, alone_s=0.1, packed_s=0.1)
@@ -83,6 +94,8 @@ def test_clients_that_began_together_come_in_a_crowd() -> None:
     long = replace(turn, load=5.0)
     assert crowding(long, 0.0, 9) == pytest.approx((99 + long.away) / 50)
     assert crowding(turn, 0.5, 1000) == pytest.approx(1, abs=1e-3)
+    # All of one length and prompts of no length: they all come in the three steps that a client is away.
+    assert crowding(turn, 0.0, 5) == pytest.approx(102 / 3)
 
 
 def test_more_prompts_than_steps_hold() -> None:
@@ -98,6 +111,45 @@ def test_a_queue_of_prompts() -> None:
     assert prompt_wait(10, 0.1, 0.9) == pytest.approx(0.1 * 4.5)  # no more than half of the others
     assert prompt_wait(50, 0.1, 0.9) == pytest.approx(0.1 * 24.5)
     assert prompt_wait(1, 0.1, 0.9) == 0
+    assert prompt_wait(6, 0.1, 1.9) == pytest.approx(0.1 * 0.25 / (2 * 0.75))
+
+
+def test_prompts_that_go_first_halt_decode() -> None:
+    """11 clients, 100 further tokens at 10 ms, prompts of 20 ms, a fifth of the requests in the first wave.
+
+    A turn takes 50 ms outside, 1.9 ms in the queue, 1.5 steps to join, 22.0 ms for 1.099 prompts and 100 tokens at
+    11.65 ms: 1.2538 s. The ten others' prompts keep the engine 0.1595 of it: 0.02 · 0.1595 / (2 · 0.8405) = 1.9 ms. Of
+    their prompts 0.399 pass outside, 0.095 in the queue, 10 / 101.5 in each of 2.5 steps and in the request's own:
+    0.8385. A tenth of the first wave's are left out of what remains: 8.245, and 10 ms + 8.245 / 100 · 20 ms = 11.65 ms.
+    """
+    turn = Turn(11, 101, first_wave=0.2, looks=3, load=0.25)
+    found = prompts_first(turn, Times(0.05, 0.01, 0.01, 0.02, 0.03, 0.015))
+    assert found.tpot_s == pytest.approx(0.011649, rel=1e-4)
+    assert found.missed == pytest.approx(0.8385, rel=1e-3)
+    assert found.prompts == pytest.approx(8.2453, rel=1e-4)
+    assert found.own_s == pytest.approx((1 + 10 / 101.5) * 0.02)
+    assert found.wait_s == pytest.approx(0.0018979 + 1.5 * 0.01, rel=1e-4)
+    # The first wave: its prompts packed, (11 + 1) / 2 of 15 ms.
+    assert found.first_s == pytest.approx(0.09)
+    assert found.ttft_s == pytest.approx(0.05 + 0.2 * 0.09 + 0.8 * (found.wait_s + found.own_s))
+
+
+def test_a_long_step_takes_in_the_prompts_of_more_steps() -> None:
+    """One prompt in two steps, up to five in one: 10 ms, 24 ms longer with 1.2 of 20 ms, 20 ms on average.
+
+    A long one takes in those of 1.7 steps: 0.708 of the prompts go into such, with 0.85 on average, the others into
+    short ones with 0.25. 0.708 / 1.4845 + 0.292 / 1.1302 = 0.7352 steps a prompt; alone it would be 1 / 1.2707, with
+    five in each 0.2: a prompt adds 12 ms and 0.9119 of the 8 ms between.
+    """
+    times = Times(0.03, 0.01, 0.01, 0.02, 0.03, 0.012)
+    turn = Turn(1 + 0.5 * 102, 100, load=0.2)
+    found = shared_steps(turn, times, Load(0.02, 1.2))
+    assert found.sharing == pytest.approx(1 / 0.73522, rel=1e-3)
+    assert found.prompt_s == pytest.approx(0.012 + 0.9119 * 0.008, rel=1e-3)
+    # In two pieces a step, 12 ms longer each: 1.467 steps of 15 ms, and no more than 4 / 3 pieces in one.
+    pieces = shared_steps(Turn(1 + 0.25 * 103, 100, load=1.5, pieces=2), times, Load(0.02, 1.2))
+    assert pieces.sharing == pytest.approx(1 / 0.789, rel=3e-3)
+    assert pieces.prompt_s == pytest.approx(0.02, rel=1e-3)
 
 
 @given(
