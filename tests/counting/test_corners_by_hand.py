@@ -1,7 +1,7 @@
 """Corners of the counts: layers without a mixer, copies beyond experts, tables that are tied, what leaves a node."""
 
 import pytest
-from engines.models import LLAMA_3_8B, gqa
+from engines.models import LLAMA_3_8B, compressed, gqa, latent
 
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.cache import mixer_cache
@@ -20,6 +20,17 @@ STEP = Step(decode=5, context=9)
 def test_an_index_is_kept_beside_keys_and_values() -> None:
     (found,) = mixer_cache(gqa(8, 128, indexer=Indexer(heads=4, head_dim=128, top_k=2048)), LLAMA_3_8B, "bf16")
     assert (found.bytes_per_token, found.index_bytes_per_token, found.read_limit) == (4096 + 256, 256, 2048)
+
+
+def test_an_index_is_kept_beside_latents() -> None:
+    for dtype, size in (("bf16", 2), ("fp8", 1)):
+        (found,) = mixer_cache(latent(index=True), LLAMA_3_8B, dtype)
+        assert (found.bytes_per_token, found.index_bytes_per_token) == ((576 + 128) * size, 128 * size)
+
+
+def test_a_compressors_state_is_in_float32() -> None:
+    _, history = mixer_cache(replace(compressed(128), state_elements=1000), LLAMA_3_8B, "fp8")
+    assert (history.fixed_bytes, history.bytes_per_token) == (4000, 512 / 128)
 
 
 def test_the_fullest_stage_counts() -> None:
