@@ -15,10 +15,7 @@ from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.closed_loop import (
     Load,
     Times,
-    Turn,
-    crowding,
     lengths,
-    prompt_wait,
     prompts_first,
     shared_steps,
     under_way,
@@ -77,12 +74,6 @@ def test_long_steps_take_in_the_prompts_of_more(
     assert narrow.sharing <= 1.1
 
 
-def test_a_crowd_is_no_denser_than_all_in_one_turn_away() -> None:
-    """64 clients away for 3 of 130 steps, 2.56 steps apart: 130 / 3, not 130 / 2.56."""
-    assert crowding(Turn(64, 128), 0.01, 2) == pytest.approx(130 / 3)
-    assert crowding(Turn(64, 128), 0.02, 2) == pytest.approx(130 / 5.12)
-
-
 @pytest.mark.parametrize("looks, room", [(1, 4.0), (5, 4.0), (5, 1.05)])
 def test_prompts_that_go_first_queue_for_each_other(looks: int, room: float) -> None:
     """Nine clients, 101 tokens; what was found holds in each of its equations."""
@@ -101,12 +92,6 @@ def test_prompts_that_go_first_queue_for_each_other(looks: int, room: float) -> 
     assert found.tpot_s == pytest.approx(0.02 + found.prompts / 100 * 0.1)
     assert found.first_s == pytest.approx(10 / 2 * 0.06)
     assert found.ttft_s == pytest.approx(0.05 + 0.1 * found.first_s + 0.9 * (found.wait_s + own_s))
-
-
-def test_a_queue_of_five_others() -> None:
-    """Each is there 0.1 of 2 s: a quarter of the time somebody is."""
-    assert prompt_wait(6, 0.1, 1.9) == pytest.approx(0.1 * 0.25 / (2 * 0.75))
-    assert prompt_wait(6, 0.1, 0.1) == pytest.approx(0.1 * 2.5)  # no more than half of the others
 
 
 def test_an_engine_is_no_quicker_with_prompts_than_its_card() -> None:
