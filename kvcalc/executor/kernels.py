@@ -60,11 +60,10 @@ def split_kernel(
     largest = tl.full([16], float("-inf"), tl.float32)
     total = tl.zeros([16], tl.float32)
     summed = tl.zeros([16, WIDTH], tl.float32)
+    pages = table + sequence * table_stride
     for token in range(start, stop, BLOCK):
         tokens = token + tl.arange(0, BLOCK)
-        place = _page_offsets(
-            table + sequence * table_stride, tokens, token, stop, page_stride, token_stride, PAGE, BLOCK
-        )
+        place = _page_offsets(pages, tokens, token, stop, page_stride, token_stride, PAGE, BLOCK)
         place += kv_head * head_stride
         present = (tokens < stop)[:, None] & (dims < DIM)[None, :]
         keys = tl.load(k + place[:, None] + dims[None, :], mask=present, other=0.0)
@@ -102,11 +101,10 @@ def single_kernel(
     largest = float("-inf")
     total = 0.0
     summed = tl.zeros([WIDTH], tl.float32)
+    pages = table + sequence * table_stride
     for token in range(start, stop, BLOCK):
         tokens = token + tl.arange(0, BLOCK)
-        place = _page_offsets(
-            table + sequence * table_stride, tokens, token, stop, page_stride, token_stride, PAGE, BLOCK
-        )
+        place = _page_offsets(pages, tokens, token, stop, page_stride, token_stride, PAGE, BLOCK)
         place += head * head_stride
         present = (tokens < stop)[:, None] & (dims < DIM)[None, :]
         keys = tl.load(k + place[:, None] + dims[None, :], mask=present, other=0.0).to(tl.float32)

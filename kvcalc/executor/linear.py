@@ -38,7 +38,7 @@ class Linear:
         try:
             packed = torch.ops.mkldnn._reorder_linear_weight(self.weight, PACKING_ROWS)
             fits = torch.ops.mkldnn._nbytes(packed) == self.weight.nbytes
-        except (AttributeError, RuntimeError, NotImplementedError):
+        except (AttributeError, RuntimeError):
             return
         if fits:
             self.weight, self.packed = packed, True

@@ -10,7 +10,6 @@ from kvcalc.answers.simulate.workload import Workload
 from kvcalc.answers.subject import subject
 from kvcalc.answers.verdict import verdict
 from kvcalc.results.simulate import Percentiles, SimulateResult
-from kvcalc.simulator.traffic import rate_of
 
 NONE = Percentiles(mean=None, p50=None, p90=None, p95=None, p99=None, max=None)
 NOTHING: dict[str, Any] = dict.fromkeys(("ttft_s", "tpot_s", "itl_s", "e2e_s"), NONE) | dict.fromkeys((
@@ -37,12 +36,7 @@ def unserved(deployed: Deployed, settings: SimulateSettings, workload: Workload)
         **subject(deployed, found),
         **NOTHING,
         engine=deployed.deployment.engine,
-        requests=workload.given,
-        refused=workload.refused,
-        unordered=workload.sorted,
-        input_tokens=sum(requests.prompt),
-        output_tokens=sum(requests.output),
-        request_rate=rate_of(requests),
+        **workload.figures,
         by_priority=(),
         targets=(),
         steps=0,

@@ -7,7 +7,7 @@ from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.errors import KvcalcError
 from kvcalc.simulator.requests import Chain, Requests
 from kvcalc.simulator.traces.read import read_trace
-from kvcalc.simulator.traffic import Length, Measured, Sharing, Traffic
+from kvcalc.simulator.traffic import Length, Measured, Sharing, Traffic, rate_of
 from kvcalc.specs.base import Assumption
 
 DEFAULT_REQUESTS = 1000
@@ -24,6 +24,18 @@ class Workload:
     sorted: int = 0  # rows that stood before an earlier one
     source: str = ""
     assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What an answer says of it, whether anything runs or not."""
+        return {
+            "requests": self.given,
+            "refused": self.refused,
+            "unordered": self.sorted,
+            "input_tokens": sum(self.requests.prompt),
+            "output_tokens": sum(self.requests.output),
+            "request_rate": rate_of(self.requests),
+        }
 
 
 def made(settings: SimulateSettings, prompt: Length | None, output: Length | None, clients: int | None) -> Traffic:

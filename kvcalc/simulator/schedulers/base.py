@@ -1,5 +1,6 @@
 """What schedulers share: who runs, tokens as they come, and results that are known a step later."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 
 from kvcalc.simulator.blocks import Pool
@@ -14,7 +15,7 @@ NOTHING: Line = (0.0, 0.0, 0)
 NOBODY: list[int] = []
 
 
-class Running:
+class Running(ABC):
     """Requests from the queue to their last token; a policy adds `plan`."""
 
     prompts_first = False
@@ -125,9 +126,9 @@ class Running:
         """Of a request whose prompt is in work: the prompt, and what it had generated before it was stopped."""
         return self.known.get(request) or self.prompt[request]
 
+    @abstractmethod
     def plan(self, step: int) -> int:
         """The next step; how many equal ones there are."""
-        raise NotImplementedError
 
     def promised(self) -> int:
         """Tokens that the running requests will have, where room for them is kept."""
