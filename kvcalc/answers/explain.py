@@ -13,6 +13,8 @@ from kvcalc.counting.arrays import Quantity, single
 from kvcalc.results.base import Figure, Range
 from kvcalc.specs.base import replace
 
+SPECULATED = "docs/explanation/speculation.md: the speed-up of `kvcalc speculate`"
+
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -78,6 +78,11 @@ class Performance:
         return gain_of_drafts(self.deployed, batch, context)
 
     @property
+    def step_gain(self) -> Estimate:
+        """What drafts gain in the decode step."""
+        return self.gain(self.point.batch or 1, self.point.mean_context)
+
+    @property
     def sequences(self) -> int:
         """Of the whole deployment: every data-parallel replica runs the batch."""
         return (self.point.batch or 0) * self.deployed.deployment.data_parallel_size
@@ -88,9 +93,9 @@ class Performance:
             return None
         time = single(self.step.bound_s)
         if self.deployed.deployment.num_speculative_tokens:
-            from kvcalc.answers.speculate.serving import token_bound_s
+            from kvcalc.answers.speculate.serving import token_bound
 
-            time = token_bound_s(self.deployed, self.step)
+            time = token_bound(self.deployed, self.step).token_s
         speed = formulas.throughput(self.sequences, time)
         return StepBound(
             step_time_s=time,
@@ -103,7 +108,7 @@ class Performance:
     def estimate(self) -> StepEstimate | None:
         if self.step is None or self.step.estimate is None:
             return None
-        time = range_of(hastened(self.step.estimate, self.gain(self.point.batch or 1, self.point.mean_context)))
+        time = range_of(hastened(self.step.estimate, self.step_gain))
         speed = inverse(time, lambda seconds: formulas.throughput(self.sequences, seconds))
         return StepEstimate(step_time_s=time, output_tokens_per_s=speed,
                             usd_per_million_output_tokens=cost_range(self.deployed, speed))  # fmt: skip
@@ -115,14 +120,26 @@ class Performance:
     @cached_property
     def steady(self) -> Steady | None:
         """The closed loop of one replica, those that wait for a place included."""
+        asked, together = self.clients, self.together
+        if asked is None or together is None:
+            return None
+        return beyond_capacity(together, asked.requests, asked.concurrency, asked.running)
+
+    @cached_property
+    def together(self) -> Steady | None:
+        """The closed loop of those that run at once."""
         asked = self.clients
         if asked is None:
             return None
-        gain = self.gain(asked.running, int(asked.requests.context))
-        together = steady_state(self.deployed.replica, asked.requests, asked.running, gain)
-        if asked.concurrency == 1:  # nobody else is there, whichever way the loop counts the others
-            together = together._replace(ttft=together.ttft_alone)
-        return beyond_capacity(together, asked.requests, asked.concurrency, asked.running)
+        found = steady_state(self.deployed.replica, asked.requests, asked.running, self.loop_gain)
+        # Who is alone has nobody else there, whichever way the loop counts the others.
+        return found._replace(ttft=found.ttft_alone) if asked.concurrency == 1 else found
+
+    @cached_property
+    def loop_gain(self) -> Estimate:
+        """What drafts gain in the closed loop."""
+        asked = self.clients
+        return NO_DRAFTS if asked is None else self.gain(asked.running, int(asked.requests.context))
 
     @cached_property
     def serving(self) -> Serving | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kvcalc.answers.explain import ends, explain, figure_of
+from kvcalc.answers.explain import SPECULATED, ends, explain, figure_of
 from kvcalc.answers.load import Clients
 from kvcalc.answers.performance import Performance
 from kvcalc.counting.work import Step
@@ -10,21 +10,20 @@ from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
 from kvcalc.results.performance import Serving
 from kvcalc.timing.closed_loop import Loop, Times, Turn, lengths
-from kvcalc.timing.estimate import front_end_time
+from kvcalc.timing.estimate import Estimate, front_end_time
 from kvcalc.timing.passes import pass_of
 from kvcalc.timing.prompts import carried_time
 from kvcalc.timing.replica import Replica
-from kvcalc.timing.serving import Steady, mixed_loop, polling, prefills_seen, steady_state
+from kvcalc.timing.serving import Steady, mixed_loop, polling, prefills_seen
 
 SOURCE = "docs/explanation/time.md: a closed loop of clients"
 
 
 def serving_working(speed: Performance) -> tuple[Figure, ...]:
     """Every figure of serving; nothing where none is asked for, or nothing runs."""
-    serving, asked = speed.serving, speed.clients
-    if serving is None or asked is None:
+    serving, asked, together = speed.serving, speed.clients, speed.together
+    if serving is None or asked is None or together is None:
         return ()
-    together = steady_state(speed.deployed.replica, asked.requests, asked.running)
     figures = [*_alone(speed, serving), *_token(speed, serving)]
     if asked.concurrency > 1:
         figures += _first_token(speed, together)
@@ -46,10 +45,12 @@ def _token(speed: Performance, serving: Serving) -> Iterator[Figure]:
     asked, replica = speed.clients, speed.deployed.replica
     if serving.tpot_s is None or asked is None:
         return
-    requests = asked.requests
+    requests, gain = asked.requests, speed.loop_gain
     if requests.equal:
+        step_s = float(pass_of(replica, Step(decode=asked.running, context=requests.context)).time_s)
+        yield from _drafted(step_s, gain)
         inputs = {
-            "step_s": float(pass_of(replica, Step(decode=asked.running, context=requests.context)).time_s),
+            "step_s": float(step_s / gain.value),
             "clients": asked.running,
             "prompts_before": float(prefills_seen(replica.machine.profile, asked.running)),
             "output_len": requests.output_len,
@@ -58,14 +59,22 @@ def _token(speed: Performance, serving: Serving) -> Iterator[Figure]:
         formula = "step_s + max(clients - prompts_before, 0) / output_len * carried_s"
         yield figure_of("time per output token", formula, inputs, "s", SOURCE)
     else:
-        yield from _mixed_token(replica, asked, serving)
+        yield from _mixed_token(replica, asked, serving, gain)
     yield from ends("time per output token", serving.tpot_s, "s")
 
 
-def _mixed_token(replica: Replica, asked: Clients, serving: Serving) -> Iterator[Figure]:
+def _drafted(step_s: float, gain: Estimate) -> Iterator[Figure]:
+    """A step's part for each of the tokens that drafts make of it."""
+    if gain.value != 1:
+        inputs = {"step_s": step_s, "speedup": float(gain.value)}
+        yield figure_of("a step, for each token of its drafts", "step_s / speedup", inputs, "s", SPECULATED)
+
+
+def _mixed_token(replica: Replica, asked: Clients, serving: Serving, gain: Estimate) -> Iterator[Figure]:
     """Where lengths differ: of the others' prompts, those that pass while a request decodes."""
     prompt = serving.ttft_alone_s.value - replica.machine.profile.front_end_alone_s
-    turn, times, loop = mixed_loop(replica, asked.requests, asked.running, prompt)
+    turn, times, loop = mixed_loop(replica, asked.requests, asked.running, prompt, gain)
+    yield from _drafted(float(times.step_s), gain)
     wave = 1 / asked.requests.waves
     counted = {"clients": asked.running, "first_wave": wave}
     if replica.machine.profile.prefill_first:
@@ -100,7 +109,7 @@ def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
         inputs = {**front, "prompt_s": prompt, "prompts": float(queue), **least}
         yield figure_of(name, f"max(front_end_s + prompt_s * prompts, {passing})", inputs, "s", SOURCE)
         return
-    turn, times, loop = mixed_loop(replica, requests, clients, prompt)
+    turn, times, loop = mixed_loop(replica, requests, clients, prompt, speed.loop_gain)
     if not profile.prefill_first and clients > 1:
         yield _wait(turn, times, loop)
     step = float(times.step_s)

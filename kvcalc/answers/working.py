@@ -1,13 +1,16 @@
 """The working behind a step: every figure from the formula that it stands for, with the values put in."""
 
+from collections.abc import Iterator
 from math import isclose
 
-from kvcalc.answers.explain import ends, explain
+from kvcalc.answers.explain import SPECULATED, ends, explain, figure_of
 from kvcalc.answers.performance import Performance
 from kvcalc.formulas import matmul, step
 from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
 from kvcalc.timing.passes import Pass
+
+TOKEN = "a token at the estimate"  # where drafts make several of a step
 
 
 def peak_of(one: Pass) -> float:
@@ -33,15 +36,30 @@ def working(speed: Performance) -> tuple[Figure, ...]:
     )
     figures = [moved, *roofline_figures(one, sequences, bandwidth)]
     figures += _throughput(speed, "the bound", float(one.bound_s))
-    if one.estimate is not None:
-        figures += _throughput(speed, "the estimate", float(one.estimate.value))
+    if speed.deployed.deployment.num_speculative_tokens:
+        figures += _drafted(speed, one)
     if speed.estimate is not None:
         found = speed.estimate
-        figures += ends("estimate", found.step_time_s, "s")
+        figures += _throughput(speed, "the estimate", found.step_time_s.value)
+        figures += ends("estimate" if speed.step_gain.value == 1 else TOKEN, found.step_time_s, "s")
         figures += ends("throughput at the estimate", found.output_tokens_per_s, "tokens/s")
         if (cost := found.usd_per_million_output_tokens) is not None:
             figures += ends("USD per million output tokens at the estimate", cost, "USD per million tokens")
     return tuple(figures)
+
+
+def _drafted(speed: Performance, one: Pass) -> Iterator[Figure]:
+    """The step for each token that drafts make of it; nothing where times are without drafts."""
+    from kvcalc.answers.speculate.serving import token_bound
+
+    check, gain = token_bound(speed.deployed, one), float(speed.step_gain.value)
+    if check.tokens != 1:
+        inputs = {"check_s": check.check_s, "tokens": check.tokens}
+        yield figure_of("a token at the bound, drafts free", "check_s / tokens", inputs, "s", SPECULATED)
+        yield from _throughput(speed, "the bound, drafts free", check.token_s)
+    if gain != 1 and one.estimate is not None:
+        inputs = {"step_s": float(one.estimate.value), "speedup": gain}
+        yield figure_of(TOKEN, "step_s / speedup", inputs, "s", SPECULATED)
 
 
 def roofline_figures(one: Pass, rows: float, bandwidth: float) -> tuple[Figure, ...]:

@@ -29,13 +29,15 @@ LINES = [
     "gpus h100-sxm",
 ]
 
-
+DRAFTS = "--draft ngram --num-speculative-tokens 3 --acceptance 0.6"
 SHOWN = [
     "size llama-3-8b --gpu h100-sxm -tp 2 --isl 2k --osl 256",
     "size llama-3-8b --gpu l40s --isl 2k --osl 256 --concurrency 500 --prefix-hit 1024",
     "size gpt-oss-20b --gpu h100-sxm --isl 1k --osl 99 --equal-lengths --concurrency 8",
     "size qwen3-8b --gpu h100-sxm --engine sglang --isl 1k --osl 99 --scheduler-recv-interval 10",
     "size llama-3-8b --gpu h100-sxm --engine trtllm -dp 2 --batch 8",
+    f"size llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 16 {DRAFTS}",
+    f"size llama-3-8b --gpu h100-sxm --isl 2k --osl 256 --concurrency 16 --equal-lengths {DRAFTS}",
     "step deepseek-v3 --gpu h200-sxm -tp 8 --batch 64 --context 4096",
 ]
 OF_A_PAGE = (
@@ -160,6 +162,17 @@ def test_formulas_give_their_figures(cli: Cli, line: str) -> None:
         assert evaluate(figure) == pytest.approx(figure.value, rel=1e-12), figure
         assert figure.source
     assert len({figure.name for figure in figures}) == len(figures)
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_a_range_is_around_its_figure(cli: Cli, line: str) -> None:
+    """What low and high are shares of is what the formula gave, drafts or not."""
+    figures = {one["name"]: one for one in cli(line + " --explain --json").json["figures"]}
+    ends = [name for name in figures if name.endswith(", low") and name.removesuffix(", low") in figures]
+    assert ends
+    for name in ends:
+        around, value = figures[name]["inputs"].get("value"), figures[name.removesuffix(", low")]["value"]
+        assert around is None or around == pytest.approx(value, rel=1e-9), name
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -1,5 +1,7 @@
 """Serving with drafts: what rounds make of a decode step, where `--acceptance` says how many of them hold."""
 
+from typing import NamedTuple
+
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.drafts import as_served
 from kvcalc.answers.speculate.acceptance import from_rates
@@ -49,15 +51,26 @@ def gain(deployed: Deployed, batch: int, context: int) -> Estimate:
     return NO_DRAFTS if rounds is None else rounds.at(batch, deployed.deployment.num_speculative_tokens).gain
 
 
-def token_bound_s(deployed: Deployed, plain: Pass) -> float:
+class TokenBound(NamedTuple):
     """The bound of a token: of the check, over the tokens that it lets through, were drafts free."""
+
+    check_s: float
+    tokens: float
+
+    @property
+    def token_s(self) -> float:
+        return self.check_s / self.tokens
+
+
+def token_bound(deployed: Deployed, plain: Pass) -> TokenBound:
+    """Of a decode step's drafts; the step itself where times are without them."""
     step = plain.step
     rounds = serving_rounds(deployed, int(step.context))
     if rounds is None:
-        return float(plain.bound_s)
+        return TokenBound(float(plain.bound_s), 1.0)
     gamma = deployed.deployment.num_speculative_tokens
     check = pass_of(deployed.replica, step._replace(rows_each=gamma + 1))
-    return float(check.bound_s) / float(rounds.at(step.decode, gamma).tokens)
+    return TokenBound(float(check.bound_s), float(rounds.at(step.decode, gamma).tokens))
 
 
 def drafted(deployed: Deployed, batch: int, context: int) -> tuple[Assumption, ...]:
