@@ -8,6 +8,7 @@ from kvcalc.engines import admitted_sequences
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS
 from kvcalc.specs.model import MoeMlp
+from kvcalc.units import format_decimal_bytes
 
 
 def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
@@ -46,8 +47,9 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
         found.append(Assumption(name="eager launches", value=each, why=why))
     machine = deployed.replica.machine
     if machine.offloads:
-        why = "bytes/s of the host's memory, where the rest of the model is; --host-memory-bandwidth says another"
-        found.append(Assumption(name="host memory bandwidth", value=machine.host_bandwidth, why=why))
+        why = "of the host's memory, where the rest of the model is; --host-memory-bandwidth says another"
+        speed = f"{format_decimal_bytes(machine.host_bandwidth)}/s"
+        found.append(Assumption(name="host memory bandwidth", value=speed, why=why))
     if deployed.gpu.calibration is not None:
         from kvcalc.answers.calibrate.both import calibration_assumptions
 

@@ -143,13 +143,16 @@ def ggml_seconds(operator: Operator, machine: Machine, kernels: GgmlKernels) -> 
 
 
 def _host(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
-    """The CPU reads what few rows need; for many, the weights are copied to the device, which multiplies them."""
+    """The CPU reads what few rows need; for many, the weights are copied to the device, which multiplies them.
+
+    A copy is read from the host's memory too: the slower of that and the link sets its pace.
+    """
     latency, work = _device(operator, machine, kernels)
     link = host_link(machine.gpu).bandwidth_bytes_per_s
     copied = least(greatest(_sharing(operator) - COPIED_ROWS + 1, 0), 1)
     share = HOST_SHARE if operator.experts is None else HOST_EXPERTS_SHARE
     read = operator.bytes / (share * machine.host_bandwidth)
-    copies = operator.weight_bytes / (COPY_SHARE * link) + work
+    copies = operator.weight_bytes / min(COPY_SHARE * link, HOST_SHARE * machine.host_bandwidth) + work
     return HOST_SWITCH_S + copied * latency, (1 - copied) * read + copied * copies
 
 

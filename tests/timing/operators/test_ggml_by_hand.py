@@ -39,9 +39,9 @@ KERNELS = build(
 )  # fmt: skip
 
 
-def time(kind: Any, flash: bool = True, **fields: Any) -> tuple[float, float]:
+def time(kind: Any, flash: bool = True, host: float = 100e9, **fields: Any) -> tuple[float, float]:
     machine = Machine(
-        GPU, Kernels(evidence=""), Profile("x", "x"), ggml=KERNELS, flash_attention=flash, host_bandwidth=100e9
+        GPU, Kernels(evidence=""), Profile("x", "x"), ggml=KERNELS, flash_attention=flash, host_bandwidth=host
     )
     latency, work = operator_time(Operator("x", kind, 1, **fields), machine)
     return latency, work
@@ -101,6 +101,12 @@ def test_the_host_reads_for_few_and_copies_for_many(rows: int, copied: bool) -> 
     device = q4(rows)
     assert latency == pytest.approx(30e-6 + (device[0] if copied else 0))
     assert work == pytest.approx(1e9 / 40e9 + device[1] if copied else 1e9 / 70e9)
+
+
+def test_a_copy_is_no_quicker_than_the_host_reads_it() -> None:
+    # 1 GB at 0.7 of 20 GB/s, where the link would do 40 GB/s.
+    _, work = q4(512, place="host", host=20e9)
+    assert work == pytest.approx(1e9 / 14e9 + q4(512)[1])
 
 
 def test_experts_of_the_host_are_read_slower() -> None:
