@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import Question
+from kvcalc.engines import rules, settled
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names, replace
 from kvcalc.specs.checked import flag_of
@@ -70,10 +71,11 @@ def _same(answer: Callable[[Question], object], question: Question, wanted: obje
 
 
 def without(question: Question, name: str) -> Question | None:
-    """The question with one field as if it had not been given; None: it is at its default already."""
+    """The question with one field, and what its engine makes of it, as if not given; None: it is at its default."""
     deployment, workload = question.deployment, question.workload
     if name in field_names(Deployment):
-        deployment = replace(deployment, **{name: getattr(Deployment(), name)})
+        typed = rules(deployment.engine).typed(deployment)
+        deployment = settled(question.model, question.gpu, replace(typed, **{name: getattr(Deployment(), name)}))
     elif name in field_names(Workload):
         workload = replace(workload, **{name: getattr(Workload(), name)})
     if (deployment, workload) == (question.deployment, question.workload):

@@ -117,6 +117,26 @@ def test_a_setting_that_says_the_default_is_no_noise(capsys: pytest.CaptureFixtu
     assert flag not in [one["name"] for one in found["assumptions"]]
 
 
+def test_slots_are_sequences_with_and_without_a_size_of_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [
+        "size",
+        "llama-3-8b",
+        "--gpu",
+        "h100-sxm",
+        "--engine",
+        "llamacpp",
+        "--isl",
+        "2k",
+        "--osl",
+        "200",
+        "-np",
+        "8",
+    ]
+    found = answer(capsys, argv)
+    assert found["result"]["serving"]["concurrency"] == 8
+    assert "--parallel" not in [one["name"] for one in found["assumptions"]]
+
+
 def test_a_layout_that_does_not_divide_is_refused_without_a_gpu_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(capsys, ["kv", "llama-3-8b", "-tp", "3"]) is None
 

@@ -5,6 +5,7 @@ Source: `memory.toml`, whose `evidence` says that no budget was measured: the co
 
 import sys
 
+from kvcalc.engines.llamacpp.asked import SLOTS
 from kvcalc.engines.memory.budget import Activation, ByteRange, MemoryBudget
 from kvcalc.engines.memory.data import gib_range, memory_constants
 from kvcalc.engines.memory.start import Start
@@ -58,4 +59,8 @@ def _settings(deployment: Deployment) -> tuple[Assumption, ...]:
     if deployment.n_gpu_layers is None and not deployment.n_cpu_moe:
         why = "-ngl and --n-cpu-moe leave some to the CPU"
         found.append(Assumption(name="layers on the GPU", value="all", why=why))
+    if deployment.ctx_size is None:
+        slots = f"{SLOTS} slots" if deployment.parallel is None else "its slots"
+        why = f"all cells that memory has room for; without -c llama-server keeps one context of the model for {slots}"
+        found.append(Assumption(name="ctx_size", value="as fits", why=why))
     return tuple(found)

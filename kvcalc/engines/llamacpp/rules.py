@@ -49,7 +49,7 @@ class LlamaCpp(Rules):
                 hint="-ngl N keeps N layers on the GPU; --n-cpu-moe N leaves the experts of N layers to the CPU",
             )
         if deployment.ctx_size is None:
-            return deployment
+            return replace(deployment, max_num_seqs=deployment.max_num_seqs or deployment.parallel)
         longest = [slot_cells(deployment), deployment.max_model_len, model.max_context]
         return replace(
             deployment,
@@ -59,9 +59,8 @@ class LlamaCpp(Rules):
 
     def typed(self, deployment: Deployment) -> Deployment:
         """Without what the slots settle."""
-        if deployment.ctx_size is None:
-            return deployment
-        slots, cells = slots_of(deployment), slot_cells(deployment)
+        asked = deployment.ctx_size is not None
+        slots, cells = (slots_of(deployment), slot_cells(deployment)) if asked else (deployment.parallel, None)
         return replace(
             deployment,
             max_model_len=None if deployment.max_model_len == cells else deployment.max_model_len,

@@ -95,6 +95,8 @@ def test_what_slots_settle_is_not_typed() -> None:
     assert (deployment.max_model_len, deployment.max_num_seqs) == (4096, 4)
     typed = rules("llamacpp").typed(deployment)
     assert (typed.max_model_len, typed.max_num_seqs) == (None, None)
+    alone = settled(LLAMA_3_8B, None, llama(parallel=8))  # without -c its slots are still eight
+    assert (alone.max_num_seqs, rules("llamacpp").typed(alone).max_num_seqs) == (8, None)
     asked = settled(LLAMA_3_8B, None, llama(ctx_size=16_384, parallel=4, max_model_len=1000, max_num_seqs=2))
     typed = rules("llamacpp").typed(asked)
     assert (typed.max_model_len, typed.max_num_seqs) == (1000, 2)
