@@ -9,6 +9,15 @@ EXIT_INTERRUPTED = 130
 LONGEST_MESSAGE = 1000  # characters: what it quotes may be of any length
 
 
+def said_by(error: Exception) -> str:
+    """What the operating system says of a path, without its number and the path again.
+
+    >>> said_by(FileNotFoundError(2, "No such file or directory", "budget.toml"))
+    'No such file or directory'
+    """
+    return getattr(error, "strerror", None) or str(error)
+
+
 class KvcalcError(Exception):
     """Bad input or environment: what is wrong and where, and what to do about it.
 

@@ -4,6 +4,7 @@ Inside kvcalc every quantity is in base units: bytes, seconds, FLOP/s, tokens.
 """
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 
 from kvcalc.errors import KvcalcError
@@ -14,28 +15,42 @@ KIB, MIB, GIB = BINARY["Ki"], BINARY["Mi"], BINARY["Gi"]
 GB = DECIMAL["G"]
 MICROSECOND, MILLISECOND = 1e-6, 1e-3
 
-# As vLLM reads a number of tokens: a small letter is a power of ten, a capital one a power of two.
-_TOKEN_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
-                   "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}  # fmt: skip
-_TIMES = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6),
-          "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
-_NUMBER = r"([0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*([a-zA-Zµ]*)\Z"
+# As vLLM reads a number: a small letter is a power of ten, a capital one a power of two.
+_TIMES_ONE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_BYTES = {f"{prefix}B": factor for prefix, factor in (DECIMAL | BINARY).items()}
+_BITS = {f"{prefix}{bit}": Fraction(DECIMAL[prefix], 8) for prefix in "kMGT" for bit in ("bit", "bps")}
+_SECONDS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6),
+            "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
+_NUMBER = r"([0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*([a-zA-Zµ]*|%)\Z"
 _LARGEST = 10**18  # beyond any quantity this program is about; keeps int() and float() quick and finite
 
 
-def _split(text: str, what: str, hint: str) -> tuple[Fraction, str]:
+def _read(text: str, what: str, hint: str, units: Mapping[str, Fraction | int]) -> Fraction:
+    """A number times what its unit is worth."""
     cleaned = text.strip().replace(",", "") if re.fullmatch(r"\s*[0-9]{1,3}(,[0-9]{3})+\D*", text) else text.strip()
     match = re.match(_NUMBER, cleaned) if len(cleaned) <= 40 else None
     if match is None:
         raise KvcalcError(f"{what}: cannot read {_shown(text)}", hint=hint)
-    number = Fraction(match[1].replace("_", ""))
-    if number > _LARGEST:
+    number, unit = Fraction(match[1].replace("_", "")), match[2]
+    if unit not in units:
+        missing = f"has an unknown unit {_shown(unit)}" if unit else "has no unit"
+        raise KvcalcError(f"{what}: {_shown(text)} {missing}", hint=hint)
+    if units is _TIMES_ONE and unit.isupper() and number.denominator != 1:  # nobody agrees on what 8.5K means
+        raise KvcalcError(f"{what}: {_shown(text)} mixes a fraction with a power of two", hint=hint)
+    if (value := number * units[unit]) > _LARGEST:
         raise KvcalcError(f"{what}: {_shown(text)} is out of range", hint=hint)
-    return number, match[2]
+    return value
 
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _whole(text: str, what: str, hint: str) -> int:
+    value = _read(text, what, hint, _TIMES_ONE)
+    if value.denominator != 1:
+        raise KvcalcError(f"{what}: {_shown(text)} is not a whole number", hint=hint)
+    return int(value)
 
 
 def parse_tokens(text: str, what: str = "tokens") -> int:
@@ -49,17 +64,7 @@ def parse_tokens(text: str, what: str = "tokens") -> int:
     >>> parse_tokens("8k"), parse_tokens("8K"), parse_tokens("25.6k")
     (8000, 8192, 25600)
     """
-    hint = "write a whole number, with k = 1,000 or K = 1,024: 8192, 8k, 8K, 25.6k"
-    number, prefix = _split(text, what, hint)
-    if prefix not in _TOKEN_PREFIXES:
-        raise KvcalcError(f"{what}: unknown unit {_shown(prefix)} in {_shown(text)}", hint=hint)
-    if prefix.isupper() and number.denominator != 1:
-        raise KvcalcError(f"{what}: {_shown(text)} mixes a fraction with a power of two", hint=hint)
-    value = number * _TOKEN_PREFIXES[prefix]
-    if value.denominator != 1 or value > _LARGEST:
-        wrong = "not a whole number of tokens" if value.denominator != 1 else "out of range"
-        raise KvcalcError(f"{what}: {_shown(text)} is {wrong}", hint=hint)
-    return int(value)
+    return _whole(text, what, "write a whole number, with k = 1,000 or K = 1,024: 8192, 8k, 8K, 25.6k")
 
 
 def parse_bytes(text: str, what: str = "size") -> int:
@@ -71,27 +76,20 @@ def parse_bytes(text: str, what: str = "size") -> int:
     >>> parse_bytes("50GB"), parse_bytes("50 GiB"), parse_bytes("512B")
     (50000000000, 53687091200, 512)
     """
-    number, unit = _split(text, what, hint := "give a number with its unit: 80GB (decimal) or 80GiB (binary)")
-    factor = (DECIMAL | BINARY).get(unit[:-1]) if unit.endswith("B") else None
-    if factor is None:
-        missing = "has no unit" if unit == "" else f"has an unknown unit {_shown(unit)}"
-        raise KvcalcError(f"{what}: {_shown(text)} {missing}", hint=hint)
-    value = number * factor
-    if value > _LARGEST:
-        raise KvcalcError(f"{what}: {_shown(text)} is out of range", hint=hint)
-    return int(value)
+    return int(_read(text, what, "give a number with its unit: 80GB (decimal) or 80GiB (binary)", _BYTES))
 
 
 def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
-    """Read bytes per second: a size with its unit, with or without "/s".
+    """Read bytes per second, with or without "/s"; links are also sold in bits.
 
     Raises:
         KvcalcError: no number, or no unit that is known.
 
-    >>> parse_bandwidth("96GB/s"), parse_bandwidth("25 GB")
-    (96000000000.0, 25000000000.0)
+    >>> parse_bandwidth("96GB/s"), parse_bandwidth("25 GB"), parse_bandwidth("400Gbit/s")
+    (96000000000.0, 25000000000.0, 50000000000.0)
     """
-    return float(parse_bytes(text.strip().removesuffix("/s"), what))
+    hint = "give a number with its unit: 50GB/s, or 400Gbit/s"
+    return float(_read(text.strip().removesuffix("/s"), what, hint, _BYTES | _BITS))
 
 
 def parse_gib(text: str, what: str = "size") -> int:
@@ -100,8 +98,7 @@ def parse_gib(text: str, what: str = "size") -> int:
     >>> parse_gib("4") == 4 * 2**30
     True
     """
-    number, unit = _split(text, what, "give a bare number of GiB, as vLLM takes it: 4")
-    return parse_bytes(text, what) if unit else int(number * GIB)
+    return int(_read(text, what, "give a bare number of GiB, as vLLM takes it: 4", _BYTES | {"": GIB}))
 
 
 def parse_seconds(text: str, what: str = "time") -> float:
@@ -113,41 +110,43 @@ def parse_seconds(text: str, what: str = "time") -> float:
     >>> parse_seconds("50ms"), parse_seconds("1s")
     (0.05, 1.0)
     """
-    number, unit = _split(text, what, hint := "give a number with its unit: 50ms, 1s, 2min")
-    if unit not in _TIMES:
-        missing = "has no unit" if unit == "" else f"has an unknown unit {_shown(unit)}"
-        raise KvcalcError(f"{what}: {_shown(text)} {missing}", hint=hint)
-    return float(number * _TIMES[unit])
+    return float(_read(text, what, "give a number with its unit: 50ms, 1s, 2min", _SECONDS))
 
 
 def parse_count(text: str, what: str = "count") -> int:
-    """Read a whole number of things: sequences, GPUs, draft tokens.
+    """Read a whole number of things: sequences, GPUs, users; written as tokens are.
 
     Raises:
         KvcalcError: no whole number.
 
-    >>> parse_count("1,024")
-    1024
+    >>> parse_count("1,024"), parse_count("2k")
+    (1024, 2000)
     """
-    number, unit = _split(text, what, hint := "write a whole number, such as 8")
-    if unit or number.denominator != 1:
-        raise KvcalcError(f"{what}: {_shown(text)} is not a whole number", hint=hint)
-    return int(number)
+    return _whole(text, what, "write a whole number: 8, or 2k = 2,000")
 
 
-def parse_number(text: str, what: str = "number") -> float:
-    """Read a plain number: a fraction, a price.
+def parse_number(text: str, what: str = "number", example: str = "1.5") -> float:
+    """Read a plain number, whole or not: a rate, a price, a factor; `example` of one is for the hint.
 
     Raises:
         KvcalcError: no number, or one with a unit.
 
-    >>> parse_number("0.92"), parse_number(".5")
-    (0.92, 0.5)
+    >>> parse_number("0.92"), parse_number(".5"), parse_number("500k")
+    (0.92, 0.5, 500000.0)
     """
-    number, unit = _split(text, what, hint := "write a plain number, such as 0.9")
-    if unit:
-        raise KvcalcError(f"{what}: {_shown(text)} is not a plain number", hint=hint)
-    return float(number)
+    return float(_read(text, what, f"write a plain number: {example}", _TIMES_ONE))
+
+
+def parse_share(text: str, what: str = "share") -> float:
+    """Read a part of a whole: a number from 0 to 1, or a percentage.
+
+    Raises:
+        KvcalcError: neither.
+
+    >>> parse_share("0.92"), parse_share("92%")
+    (0.92, 0.92)
+    """
+    return float(_read(text, what, "write a share: 0.9, or 90%", {"": 1, "%": Fraction(1, 100)}))
 
 
 def _scaled(value: float, factors: dict[str, int], digits: int) -> tuple[str, str]:

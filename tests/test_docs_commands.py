@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvcalc.cli.app import run
+from kvcalc.cli.check import command
 from tests.cli.conftest import Cli, cli  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
@@ -41,13 +42,16 @@ def test_shown_commands_run(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def budgets() -> list[tuple[str, str]]:
-    """Every whole budget that a page shows."""
+    """Every budget that a page or the help shows."""
     found = []
     for page in PAGES:
         for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")):
-            if kind == "toml" and "kvcalc.budget/1" in text:
-                found.append((str(page.relative_to(ROOT)), text))
-    return found
+            if kind == "toml" and "[deployment.limit]" in text:
+                whole = text if "kvcalc.budget/1" in text else f'schema = "kvcalc.budget/1"\n{text}'
+                found.append((str(page.relative_to(ROOT)), whole))
+    shown = ROOT / "docs" / "how-to" / "budget.toml"
+    _, schema, said = (command.function.__doc__ or "").partition('schema = "kvcalc.budget/1"')
+    return [*found, (shown.name, shown.read_text(encoding="utf-8")), ("check --help", schema + said)]
 
 
 @pytest.mark.parametrize("page, text", budgets(), ids=[page for page, _ in budgets()])

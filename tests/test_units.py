@@ -75,3 +75,20 @@ def test_binary_and_decimal_are_never_mixed() -> None:
 def test_formatted_bytes_read_back(value: float) -> None:
     back = units.parse_bytes(units.format_bytes(value, 6).replace(",", ""))
     assert back == pytest.approx(value, rel=1e-5, abs=1)
+
+
+@pytest.mark.parametrize(
+    "text, value", [("400Gbit/s", 50e9), ("400 Gbps", 50e9), ("50GB/s", 50e9), ("100Mbit/s", 12.5e6)]
+)
+def test_a_link_in_bits_or_bytes(text: str, value: float) -> None:
+    assert units.parse_bandwidth(text) == value
+
+
+@pytest.mark.parametrize("text, value", [("0.9", 0.9), ("90%", 0.9), ("90 %", 0.9), (".5", 0.5), ("1", 1.0)])
+def test_shares(text: str, value: float) -> None:
+    assert units.parse_share(text) == value
+
+
+@pytest.mark.parametrize("text, value", [("500k", 500_000), ("2.5k", 2500), ("1,024", 1024), ("1K", 1024), ("7", 7)])
+def test_counts_and_rates_are_written_as_tokens_are(text: str, value: int) -> None:
+    assert units.parse_count(text) == units.parse_number(text) == units.parse_tokens(text) == value

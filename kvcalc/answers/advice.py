@@ -235,14 +235,21 @@ def _needs(change: Change) -> str:
 
 
 def _added(outcome: Outcome, now: Outcome) -> str:
-    """The GPUs that a change adds, and what they cost."""
-    more = outcome.gpus - now.gpus
-    if more <= 0:
+    return added(outcome.gpus - now.gpus, outcome.usd_per_hour, now.usd_per_hour)
+
+
+def added(gpus: int, usd_per_hour: float | None, before: float | None) -> str:
+    """The GPUs that a change adds, and what they cost; the bills are of the whole deployment, after and before.
+
+    >>> added(1, 5.0, 2.5), added(0, 2.5, 2.5)
+    ('; 1 GPU more, $2.50 an hour more', '')
+    """
+    if gpus <= 0:
         return ""
-    said = f"; {format_things(more, 'GPU')} more"
-    if outcome.usd_per_hour is None or now.usd_per_hour is None:
+    said = f"; {format_things(gpus, 'GPU')} more"
+    if usd_per_hour is None or before is None:
         return said
-    dearer = outcome.usd_per_hour - now.usd_per_hour  # a whole machine's bill need not change
+    dearer = usd_per_hour - before  # a whole machine's bill need not change
     return f"{said}, {format_usd(dearer)} an hour more" if dearer > 0 else f"{said}, which the bill has already"
 
 

@@ -45,10 +45,13 @@ def read_budget(path: Path, strict: bool = False) -> Budget:
         strict: as if every deployment said `strict = true`.
     """
     where = str(path)
+    if not path.exists():
+        raise KvcalcError(f"there is no {where[:200]}", hint="name the budget's file; `kvcalc check --help` shows one")
     data = read_toml(path, "budget")
     _known(data, ("schema", "strict", "judge", "defaults", "deployment"), where)
     if data.get("schema") != SCHEMA:
-        raise KvcalcError(f"{where}: schema is {data.get('schema')!r}", hint=f'begin the file with schema = "{SCHEMA}"')
+        said = f"the schema is {data['schema']!r}" if "schema" in data else "no schema is named"
+        raise KvcalcError(f"{where}: {said}", hint=f'begin the file with schema = "{SCHEMA}"')
     defaults = data.get("defaults", {})
     tables = data.get("deployment", [])
     if not isinstance(defaults, dict) or not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):

@@ -20,6 +20,24 @@ def command(flags: Flags, file: FileArgument = "budget.toml") -> int:
       kvcalc check budget.toml --format github
       kvcalc check --baseline main.json --format md
       kvcalc check budget.toml --format md -o "$GITHUB_STEP_SUMMARY"
+
+    \b
+    A budget names deployments, by their flags, and what each must keep:
+
+    \b
+      schema = "kvcalc.budget/1"
+      [[deployment]]
+      name = "chat"
+      model = "llama-3-8b"            # a Hub id needs @revision here
+      gpu = "h100-sxm"
+      input-len = 2000
+      output-len = 256
+      concurrency = 64
+      price = 2.50
+      [deployment.limit]
+      fits = true
+      max-tpot = "40ms"               # on the estimate's high end
+      max-usd-per-mtok = 0.50
     """
     output = Output(flags)
     from kvcalc.answers.check.answer import check

@@ -50,8 +50,8 @@ LAYOUT = (
         "Layout",
         "network_bandwidth_bytes_per_s",
         "--network-bandwidth",
-        "BYTES",
-        "Between nodes, of one GPU, a second and way: 50GB. Default: from the GPU's spec.",
+        "RATE",
+        "Between nodes, of one GPU and way: 50GB/s, 400Gbit/s. Default: from the GPU's spec.",
     ),
 )
 

@@ -23,8 +23,8 @@ PREFILL = (
     Flag(
         "host_bandwidth",
         ("--host-bandwidth",),
-        "SIZE",
-        "To the host's memory, per second and one way: 50GB. Default: the spec's link.",
+        "RATE",
+        "To the host's memory, one way: 50GB/s. Default: the spec's link.",
         _PANEL,
     ),
 )

@@ -9,7 +9,7 @@ from kvcalc.cli.options import Flags, ModelArgument, takes
 from kvcalc.cli.output import Output
 from kvcalc.cli.progress import bar
 from kvcalc.errors import EXIT_LIMIT, EXIT_OK, KvcalcError
-from kvcalc.units import parse_count, parse_number, parse_seconds, parse_tokens
+from kvcalc.units import parse_count, parse_number, parse_seconds, parse_share, parse_tokens
 
 _WHAT = (
     Flag("batch", ("--batch",), "N", "Sequences in a step; repeat it. Default 1, 8 and 32.", "Workload"),
@@ -47,7 +47,7 @@ def command(model: ModelArgument, flags: Flags) -> int:
     from kvcalc.specs.deployment import IDEAL
 
     device = open_device(flags.pop("device", None))
-    tolerance = _share(flags.pop("tolerance")) if "tolerance" in flags else None
+    tolerance = parse_share(flags.pop("tolerance"), "--tolerance") if "tolerance" in flags else None
     numbers: dict[str, Any] = {name: flags.pop(name) for name in ("dtype", "gpu", "strict") if name in flags}
     question = ask(model, numbers, engine=IDEAL)
     with bar() as progress, told():
@@ -69,7 +69,7 @@ def _asked(flags: Flags, **more: Any) -> Any:
         "weights": Path,
         "prompts": lambda value: tuple(_ids(one) for one in value),
         "new_tokens": lambda value: _positive(parse_count(value, "--new-tokens")),
-        "temperature": lambda value: parse_number(value, "--temperature"),
+        "temperature": lambda value: parse_number(value, "--temperature", "0.7"),
         "patience_s": lambda value: parse_seconds(value, "--patience"),
         "ragged": bool,
         "recalibrate": bool,
@@ -92,10 +92,3 @@ def _ids(text: str) -> tuple[int, ...]:
     if not parts or not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise KvcalcError(f"--prompt: {text[:40]!r} is no list of token ids", hint="write 1,15,7")
     return tuple(int(part) for part in parts)
-
-
-def _share(text: str) -> float:
-    """0.15 or 15 %."""
-    if text.strip().endswith("%"):
-        return parse_number(text.strip()[:-1], "--tolerance") / 100
-    return parse_number(text, "--tolerance")

@@ -1,11 +1,12 @@
 """Deployment: how a model is served. Field names are vLLM's flags with underscores."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 from kvcalc.specs.base import Frozen, field_names
 from kvcalc.specs.constraints import FromText, Within
 from kvcalc.specs.price import Pricing
-from kvcalc.units import parse_bytes, parse_count, parse_gib, parse_number, parse_tokens
+from kvcalc.units import parse_bandwidth, parse_bytes, parse_count, parse_gib, parse_number, parse_share, parse_tokens
 
 
 def tokens(what: str) -> FromText:
@@ -43,12 +44,22 @@ def usd(text: str, what: str) -> float:
     >>> usd("$1.99", "--price"), usd("1.99", "--price")
     (1.99, 1.99)
     """
-    return parse_number(text.strip().removeprefix("$"), what)
+    return parse_number(text.strip().removeprefix("$"), what, "2.50")
 
 
-def number(what: str) -> FromText:
-    """Reads a field as a plain number, where it comes as text."""
-    return FromText(parse_number, what)
+def number(what: str, example: str) -> FromText:
+    """Reads a field as a plain number, where it comes as text; `example` is one that makes sense there."""
+    return FromText(partial(parse_number, example=example), what)
+
+
+def share(what: str) -> FromText:
+    """Reads a field as a number from 0 to 1 or a percentage, where it comes as text."""
+    return FromText(parse_share, what)
+
+
+def bandwidth(what: str) -> FromText:
+    """Reads a field as bytes or bits a second, where it comes as text."""
+    return FromText(parse_bandwidth, what)
 
 
 # Fields of a deployment that are no flags: what kvcalc has found out, not what was asked.
@@ -115,7 +126,7 @@ class Deployment(Layout):
     parallel: Annotated[Sequences | None, count("--parallel")] = None  # llama.cpp: slots
     max_num_seqs: Annotated[Sequences | None, count("--max-num-seqs")] = None
     max_num_batched_tokens: Annotated[Tokens | None, tokens("--max-num-batched-tokens")] = None
-    gpu_memory_utilization: Annotated[float | None, Within(gt=0, le=1), number("--gpu-memory-utilization")] = None
+    gpu_memory_utilization: Annotated[float | None, Within(gt=0, le=1), share("--gpu-memory-utilization")] = None
     max_mamba_cache_size: Annotated[Sequences | None, count("--max-mamba-cache-size")] = None  # SGLang: slots of state
     enable_prefix_caching: bool | None = None
     num_gpu_blocks_override: Annotated[Sequences | None, count("--num-gpu-blocks-override")] = None  # vLLM
@@ -130,7 +141,7 @@ class Deployment(Layout):
     draft: str | None = None  # a model, or a method, that drafts
     draft_unread: str | None = None  # no flag: why the draft could not be read
     num_speculative_tokens: Annotated[int, Within(ge=0, le=64), count("--num-speculative-tokens")] = 0
-    acceptance: Annotated[tuple[Chance, ...], FromText(parse_number, "--acceptance")] = ()  # of drafts, by position
+    acceptance: Annotated[tuple[Chance, ...], share("--acceptance")] = ()  # of drafts, by position
     max_loras: Annotated[int, Within(ge=0, le=1024), count("--max-loras")] = 0
     max_lora_rank: Annotated[int, Within(ge=1, le=4096), count("--max-lora-rank")] = 16
     kv_memory_bytes: Annotated[Bytes | None, Within(gt=0), byte_size("--kv-memory")] = None  # per GPU; the pool itself
@@ -146,7 +157,7 @@ class Deployment(Layout):
     host_memory_bandwidth: str | None = None  # a number with its unit, or a common host's name
     gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None
     # Of one GPU, one direction.
-    network_bandwidth_bytes_per_s: Annotated[Bytes | None, Within(gt=0), byte_size("--network-bandwidth")] = (
+    network_bandwidth_bytes_per_s: Annotated[Bytes | None, Within(gt=0), bandwidth("--network-bandwidth")] = (
         None  # of a GPU
     )
     price_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e6), FromText(usd, "--price")] = None  # of one GPU

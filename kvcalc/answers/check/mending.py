@@ -5,7 +5,7 @@ Where memory is what broke, `answers.advice` says it, with tokens and sequences.
 
 from collections.abc import Sequence
 
-from kvcalc.answers.advice import Change, advice, changed, changes
+from kvcalc.answers.advice import Change, added, advice, changed, changes
 from kvcalc.answers.check.figures import AT_LEAST, UNFIT, Judging, judged
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.performance import Performance
@@ -26,7 +26,7 @@ LEAST_GAIN = 0.02
 
 
 def mending(deployed: Deployed, broken: Sequence[LimitResult], limits: Limits) -> dict[str, list[Advice]]:
-    """By limit, the changes that help it, the strongest first."""
+    """By limit, the changes that help it: those that keep it first, with the fewest GPUs; then the strongest."""
     room = [one for one in advice(Performance(deployed)) if one.goal in ("fit", "batch")]
     return {
         limit.name: room
@@ -41,19 +41,23 @@ def _better(deployed: Deployed, name: str, limit: LimitResult, limits: Limits) -
     now = _have(deployed, name, limits)
     if now is None or isinstance(limit.want, bool):
         return []
-    found: list[tuple[float, Advice]] = []
+    found: list[tuple[tuple[bool, int, float], Advice]] = []
     for change in changes(deployed):
-        have = _after(deployed, change, name, limits)
-        if have is None or have[0] <= 0:
+        after = _after(deployed, change, name, limits)
+        if after is None:
             continue
+        other, have = after
         gain = have[0] / now[0] if now[1] == AT_LEAST else now[0] / have[0]
         if gain < 1 + LEAST_GAIN:
             continue
         kept = have[0] >= limit.want if now[1] == AT_LEAST else have[0] <= limit.want
         end = " keeps it" if kept and name == limit.name else ""
         effect = f"{name}{end}: {_said(name, have[0])} instead of {_said(name, now[0])}"
-        found.append((gain, Advice(change=change.flag, effect=effect, goal=GOAL.get(name, "weights"))))
-    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+        more = other.deployment.gpus - deployed.deployment.gpus
+        effect += added(more, other.bill.usd_per_hour, deployed.bill.usd_per_hour)
+        order = (not end, more if end else 0, -gain)
+        found.append((order, Advice(change=change.flag, effect=effect, goal=GOAL.get(name, "weights"))))
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
 def _said(name: str, value: float) -> str:
@@ -62,11 +66,14 @@ def _said(name: str, value: float) -> str:
     return format_usd(value) if GOAL.get(name) == "cost" else format_count(value)
 
 
-def _after(deployed: Deployed, change: Change, name: str, limits: Limits) -> tuple[float, str] | None:
+def _after(deployed: Deployed, change: Change, name: str, limits: Limits) -> tuple[Deployed, tuple[float, str]] | None:
+    """None where the change is not possible, or leaves nothing to judge."""
     try:
-        return _have(changed(deployed, change.update), name, limits)
+        other = changed(deployed, change.update)
+        have = _have(other, name, limits)
     except KvcalcError:
         return None
+    return None if have is None or have[0] <= 0 else (other, have)
 
 
 def _have(deployed: Deployed, name: str, limits: Limits) -> tuple[float, str] | None:

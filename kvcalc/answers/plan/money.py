@@ -17,7 +17,7 @@ from kvcalc.formulas.cost import usd_per_request
 from kvcalc.results.performance import Serving, TokenPrices
 from kvcalc.results.plan import ApiComparison, Money
 from kvcalc.specs.base import Frozen
-from kvcalc.units import parse_number
+from kvcalc.specs.deployment import usd
 
 HOURS_A_MONTH = 730  # 365 days of 24 hours, over 12
 KINDS = ("input", "cached", "output")
@@ -55,7 +55,7 @@ def api_price(text: str | None) -> ApiPrice | None:
         name, equals, value = part.strip().partition("=")
         if name not in KINDS or not equals or name in found:
             raise KvcalcError(f"--api-price: {part.strip()[:40]!r} is not understood", hint=hint)
-        found[name] = parse_number(value.removeprefix("$"), "--api-price")
+        found[name] = usd(value, "--api-price")
     if "input" not in found or "output" not in found:
         raise KvcalcError("--api-price needs the prices of input and output", hint=hint)
     return ApiPrice(input=found["input"], cached=found.get("cached", found["input"]), output=found["output"])

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.constraints import FromText, Within
-from kvcalc.specs.deployment import count, number, usd
+from kvcalc.specs.deployment import count, number, share, usd
 from kvcalc.units import parse_count, parse_seconds
 
 Objective = Literal["usd", "gpus", "tokens-per-gpu"]
@@ -27,18 +27,18 @@ class PlanSettings(Frozen):
 
     users: Annotated[int | None, Within(ge=1, le=10**8), count("--users")] = None
     think_s: Annotated[float | None, Within(ge=0, le=1e9), _seconds("--think-time")] = None
-    request_rate: Annotated[float | None, Within(gt=0, le=1e9), number("--request-rate")] = None
-    requests_per_day: Annotated[float | None, Within(gt=0, le=1e12), number("--requests-per-day")] = None
-    peak_factor: Annotated[float | None, Within(ge=1, le=1000), number("--peak-factor")] = None
+    request_rate: Annotated[float | None, Within(gt=0, le=1e9), number("--request-rate", "2.5")] = None
+    requests_per_day: Annotated[float | None, Within(gt=0, le=1e12), number("--requests-per-day", "500k")] = None
+    peak_factor: Annotated[float | None, Within(ge=1, le=1000), number("--peak-factor", "3")] = None
     e2e_s: Annotated[float | None, Within(gt=0), _seconds("--e2e")] = None
     judge: Judge = "value"
-    percentile: Annotated[float | None, Within(gt=0, le=99.999), number("--percentile")] = None
+    percentile: Annotated[float | None, Within(gt=0, le=99.999), number("--percentile", "95")] = None
     seed: Annotated[int, Within(ge=0, le=2**63), count("--seed")] = 0
     trace: str | None = None
     objective: Objective = "usd"
     gpus_available: tuple[str, ...] = ()  # h100-sxm=16
     max_usd_per_hour: Annotated[float | None, Within(gt=0, le=1e9), FromText(usd, "--max-usd-per-hour")] = None
-    utilization: Annotated[float | None, Within(gt=0, le=1), number("--utilization")] = None
+    utilization: Annotated[float | None, Within(gt=0, le=1), share("--utilization")] = None
     api_price: str | None = None  # input=0.50,cached=0.05,output=1.50
     emit: Emit | None = None
     emit_pools: bool = False

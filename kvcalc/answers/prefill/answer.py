@@ -32,7 +32,7 @@ from kvcalc.results.data import data_of
 from kvcalc.results.prefill import Disaggregation, PrefillReport, PrefillResult, Spike, Term, Transfer
 from kvcalc.specs.base import Assumption, Frozen
 from kvcalc.specs.constraints import Within
-from kvcalc.specs.deployment import Bytes, Tokens, byte_size, number, tokens
+from kvcalc.specs.deployment import Bytes, Tokens, bandwidth, share, tokens
 from kvcalc.timing.chunks import chunks as prompt_chunks
 from kvcalc.timing.estimate import prompt_time
 from kvcalc.timing.passes import Pass
@@ -45,8 +45,8 @@ class PrefillSettings(Frozen):
     """What `prefill` takes beside the flags of every command."""
 
     chunk: Annotated[Tokens | None, tokens("--chunk")] = None
-    compute_efficiency: Annotated[float, Within(gt=0, le=1), number("--compute-efficiency")] = 1.0
-    host_bandwidth: Annotated[Bytes | None, byte_size("--host-bandwidth")] = None  # bytes/s, one way
+    compute_efficiency: Annotated[float, Within(gt=0, le=1), share("--compute-efficiency")] = 1.0
+    host_bandwidth: Annotated[Bytes | None, bandwidth("--host-bandwidth")] = None  # bytes/s, one way
 
 
 class Prompt(NamedTuple):

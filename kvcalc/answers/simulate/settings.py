@@ -10,7 +10,7 @@ from kvcalc.simulator.settings import Policy
 from kvcalc.simulator.traffic import Length
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.constraints import FromText, Within
-from kvcalc.specs.deployment import count, gib, number, tokens
+from kvcalc.specs.deployment import count, gib, number, share, tokens
 from kvcalc.units import parse_seconds, parse_tokens
 
 MOST_REQUESTS = 10_000_000
@@ -27,13 +27,13 @@ class SimulateSettings(Frozen):
     """Traffic, targets, the scheduler's own switches, and what is written beside the answer."""
 
     requests: Annotated[int | None, Within(ge=1, le=MOST_REQUESTS), count("--requests")] = None
-    request_rate: Annotated[float | None, Within(gt=0, le=1e9), number("--request-rate")] = None
+    request_rate: Annotated[float | None, Within(gt=0, le=1e9), number("--request-rate", "2.5")] = None
     arrivals: Literal["poisson", "gamma", "constant", "at-once"] = "poisson"
-    burstiness: Annotated[float, Within(gt=0, le=1000), number("--burstiness")] = 1.0
-    ramp: Annotated[float, Within(gt=0, le=1000), number("--ramp")] = 1.0
+    burstiness: Annotated[float, Within(gt=0, le=1000), number("--burstiness", "4")] = 1.0
+    ramp: Annotated[float, Within(gt=0, le=1000), number("--ramp", "2")] = 1.0
     think_s: Annotated[Seconds, _seconds("--think-time")] = 0.0
-    isl_sigma: Annotated[float | None, Within(gt=0, le=5), number("--isl-sigma")] = None
-    osl_sigma: Annotated[float | None, Within(gt=0, le=5), number("--osl-sigma")] = None
+    isl_sigma: Annotated[float | None, Within(gt=0, le=5), number("--isl-sigma", "0.5")] = None
+    osl_sigma: Annotated[float | None, Within(gt=0, le=5), number("--osl-sigma", "0.5")] = None
     shared_prefix: Annotated[int, Within(ge=0, le=10**7), tokens("--shared-prefix")] = 0
     prefix_groups: Annotated[int, Within(ge=1, le=10**6), count("--prefix-groups")] = 1
     turns: Annotated[int, Within(ge=1, le=1000), count("--turns")] = 1
@@ -44,21 +44,21 @@ class SimulateSettings(Frozen):
     samples: Annotated[int, Within(ge=1, le=1024), count("--samples")] = 1
     beam: Annotated[int, Within(ge=1, le=1024), count("--beam")] = 1
     trace: str | None = None
-    time_scale: Annotated[float, Within(gt=0, le=1e6), number("--time-scale")] = 1.0
+    time_scale: Annotated[float, Within(gt=0, le=1e6), number("--time-scale", "0.5")] = 1.0
     calibrate_from: str | None = None
     find_rate: bool = False
     ray: str | None = None
     seed: Annotated[int, Within(ge=0, le=2**63), count("--seed")] = 0
     e2e_s: Annotated[float | None, Within(gt=0), _seconds("--e2e")] = None
-    percentile: Annotated[float, Within(gt=0, le=99.999), number("--percentile")] = 99.0
+    percentile: Annotated[float, Within(gt=0, le=99.999), number("--percentile", "95")] = 99.0
     scheduler: Scheduling = "continuous"
     reservation: Reserving = "none"
     async_scheduling: bool | None = None
     scheduling_policy: Policy = "fcfs"
-    urgent: Annotated[float, Within(ge=0, le=1), number("--urgent")] = 0.0
+    urgent: Annotated[float, Within(ge=0, le=1), share("--urgent")] = 0.0
     long_prefill_token_threshold: Annotated[int, Within(ge=0, le=10**7), tokens("--long-prefill-token-threshold")] = 0
     accepting: Accepting = "sampled"
-    watermark: Annotated[float, Within(ge=0, le=0.99), number("--watermark")] = 0.0
+    watermark: Annotated[float, Within(ge=0, le=0.99), share("--watermark")] = 0.0
     prefill_schedule_interval: Annotated[int, Within(ge=1, le=1000), count("--prefill-schedule-interval")] = 1
     kv_offload_bytes: Annotated[int, Within(ge=0, le=10**15), gib("--kv-offload-gb")] = 0
     prefill_replicas: Annotated[int, Within(ge=0, le=4096), count("--prefill-replicas")] = 0

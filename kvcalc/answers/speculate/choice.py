@@ -67,5 +67,5 @@ def _lengths(settings: SpeculateSettings, gamma: int | None) -> dict[int, float]
             raise KvcalcError(
                 f"--accepted-length {text[:40]}: with how many draft tokens?", hint="write GAMMA:LENGTH, such as 4:3.1"
             )
-        found[where] = parse_number(length, "--accepted-length")
+        found[where] = parse_number(length, "--accepted-length", "3.1")
     return found

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.constraints import Checked, FromText, Within
-from kvcalc.specs.deployment import count, number
-from kvcalc.units import parse_count, parse_number
+from kvcalc.specs.deployment import count, number, share
+from kvcalc.units import parse_count
 
 MOST_WIDTHS = 16
 
@@ -24,11 +24,11 @@ class SpeculateSettings(Frozen):
     """What `speculate` takes beside the flags of every command."""
 
     draft: str | None = None
-    draft_cost: Annotated[float | None, Within(ge=0, le=1000), number("--draft-cost")] = None
+    draft_cost: Annotated[float | None, Within(ge=0, le=1000), number("--draft-cost", "0.15")] = None
     draft_quantization: str | None = None
     gamma: Annotated[int | None, Within(ge=1, le=64), count("--gamma")] = None
-    acceptance: Annotated[tuple[Rate, ...], FromText(parse_number, "--acceptance")] = ()
-    decay: Annotated[float, Within(gt=0, le=1), number("--decay")] = 1.0
+    acceptance: Annotated[tuple[Rate, ...], share("--acceptance")] = ()
+    decay: Annotated[float, Within(gt=0, le=1), share("--decay")] = 1.0
     accepted_length: tuple[str, ...] = ()  # "3.1", or "4:3.1": measured with 4 draft tokens
     target_probs: str | None = None
     draft_probs: str | None = None

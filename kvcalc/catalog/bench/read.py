@@ -8,7 +8,7 @@ from typing import Any
 
 from kvcalc.catalog.bench import llamabench, requests, serving
 from kvcalc.catalog.bench.measurement import Measurement
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, said_by
 
 LARGEST = 200_000_000  # bytes
 FORMS = "the JSON of `vllm bench serve`, `sglang.bench_serving` or `llama-bench -o json`, or a log of requests"
@@ -48,7 +48,7 @@ def _objects(path: Path) -> list[Mapping[str, Any]]:
             raise KvcalcError(f"{path} is larger than {LARGEST:,} bytes", hint="is this the file you meant?")
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise KvcalcError(f"cannot read {path}: {error}", hint="check the path and its permissions") from error
+        raise KvcalcError(f"cannot read {path}: {said_by(error)}", hint="check the path and its permissions") from error
     try:
         whole = json.loads(text)
         tables = whole if isinstance(whole, list) else [whole]

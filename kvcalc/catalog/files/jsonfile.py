@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, said_by
 from kvcalc.units import MIB, format_bytes
 
 # The largest real config.json is near 1 MiB (a mixed-precision list of every layer of a large model).
@@ -66,7 +66,9 @@ def read_file(path: Path, what: str, largest: int = LARGEST_CONFIG_BYTES) -> byt
             )
         return path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-        raise KvcalcError(f"{what}: cannot read {path}: {error}", hint="check the path and its permissions") from error
+        raise KvcalcError(
+            f"{what}: cannot read {path}: {said_by(error)}", hint="check the path and its permissions"
+        ) from error
 
 
 def read_json(path: Path, what: str, largest: int = LARGEST_CONFIG_BYTES) -> dict[str, Any]:

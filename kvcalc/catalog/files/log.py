@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import TextIO
 
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, said_by
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def opened_log(path: str) -> Iterator[TextIO]:
         file = open(path, "rb")  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise KvcalcError(
-            f"cannot read the log {path[:200]}: {error}", hint="check the path and its permissions"
+            f"cannot read the log {path[:200]}: {said_by(error)}", hint="check the path and its permissions"
         ) from error
     with file:
         encoding = "utf-16" if file.peek(2)[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8"  # PowerShell's redirects

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, said_by
 
 Reader = Callable[[int, int], bytes]  # (start, length) → at most that many bytes from there
 
@@ -18,6 +18,6 @@ def file_reader(path: Path) -> Reader:
                 return file.read(length)
         except OSError as error:
             hint = "are all files of the model there, and may you read them?"
-            raise KvcalcError(f"cannot read {path}: {error.strerror or error}", hint=hint) from error
+            raise KvcalcError(f"cannot read {path}: {said_by(error)}", hint=hint) from error
 
     return read

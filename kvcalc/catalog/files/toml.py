@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, said_by
 
 PACKAGE = Path(__file__).parents[2]
 LARGEST_TOML = 1_000_000  # bytes; a card, a spec or a budget is a few thousand
@@ -33,7 +33,9 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(LARGEST_TOML + 1)
     except (OSError, ValueError) as error:
-        raise KvcalcError(f"{what}: cannot read {path}: {error}", hint="check the path and its permissions") from error
+        raise KvcalcError(
+            f"{what}: cannot read {path}: {said_by(error)}", hint="check the path and its permissions"
+        ) from error
     if len(data) > LARGEST_TOML:
         raise KvcalcError(f"{what}: {path} is larger than {LARGEST_TOML:,} bytes", hint="is this the file you meant?")
     if any(key.group().count(b".") > DEEPEST_KEY for key in _KEYS.finditer(data)):

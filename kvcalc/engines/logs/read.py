@@ -41,6 +41,7 @@ _SETTINGS = {
     "block_size": "block_size",
 }
 NOTHING_FOUND = "no start-up line of vLLM, SGLang, TensorRT-LLM or llama.cpp in this text"
+AMBIGUOUS = "{} lines say what fits and contradict each other: they are of several starts, or of ranks that differ"
 
 
 def read_log(text: str | Iterable[str]) -> LogFacts:
@@ -57,7 +58,7 @@ def read_log(text: str | Iterable[str]) -> LogFacts:
 def read_starts(text: str | Iterable[str]) -> tuple[LogFacts, ...]:
     """Every start in a log, in the order of their last lines; those that say nothing of memory only if none does.
 
-    Raises KvcalcError where no line is of a known engine.
+    Raises KvcalcError where no line is of a known engine, or all could be of either of several starts.
     """
     streams: dict[str, list[Said]] = {}
     lines = text.splitlines() if isinstance(text, str) else text
@@ -72,9 +73,11 @@ def read_starts(text: str | Iterable[str]) -> tuple[LogFacts, ...]:
     starts = sorted((start for stream in collected for start in stream.all), key=lambda start: start.last)
     heard = [start for start in starts if start.says_anything]
     told = [start for start in heard if start.says_memory] or heard[-1:]
+    aside = sum(stream.aside for stream in collected)
+    if not told and aside:
+        raise KvcalcError(AMBIGUOUS.format(aside), hint="give the output of one start, or of one rank of it")
     if not told:
         raise KvcalcError(NOTHING_FOUND, hint="give the output of the server from its first line on")
-    aside = sum(stream.aside for stream in collected)
     return tuple(facts_of(start, heard, aside) for start in told)
 
 

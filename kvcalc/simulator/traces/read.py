@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, said_by
 from kvcalc.simulator.traces import azure, bailian, bench, burstgpt, llmservingsim, log, mooncake
 from kvcalc.simulator.traces.trace import Row, Trace, trace_of
 
@@ -30,7 +30,9 @@ def read_trace(path: str, time_scale: float = 1.0) -> Trace:
         with _opened(Path(path)) as file:
             return _read(file, path, time_scale)
     except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise KvcalcError(f"--trace: cannot read {path}: {error}", hint="check the path and its permissions") from error
+        raise KvcalcError(
+            f"--trace: cannot read {path}: {said_by(error)}", hint="check the path and its permissions"
+        ) from error
 
 
 def _opened(path: Path) -> TextIO:

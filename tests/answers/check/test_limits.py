@@ -125,3 +125,15 @@ def test_advice_fits_the_limit(cli: Cli, tmp_path: Path, limit: str, goal: str, 
     assert {said["goal"] for said in one["advice"]} == {goal}
     assert word in one["advice"][0]["effect"]
     assert one["limits"][0]["mend"] == one["advice"][0]
+
+
+def test_what_keeps_a_limit_stands_first_and_the_gpus_that_it_adds_are_said(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """An fp8 cache costs nothing; two GPUs of USD 2.50 an hour are USD 2.50 more than one."""
+    chat = CHAT.replace("l40s", "h100-sxm").replace("1.25", "2.5")
+    ran = cli("check --json", budget(tmp_path, f'{chat}[deployment.limit]\nmax-tpot = "10ms"\n'))
+    said = {one["change"]: one["effect"] for one in ran.result["deployments"][0]["advice"]}
+    keeping = [change for change, effect in said.items() if "keeps it" in effect]
+    assert list(said)[: len(keeping)] == keeping
+    assert said["--tensor-parallel-size 2"].endswith("; 1 GPU more, $2.50 an hour more")
+    wider = [change for change in keeping if change.startswith("--tensor-parallel-size")]
+    assert wider == sorted(wider)

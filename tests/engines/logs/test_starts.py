@@ -6,6 +6,7 @@ from engines.logs.test_mixed_logs import NAMES, sglang, vllm
 from kvcalc.engines.logs import read
 from kvcalc.engines.logs.facts import LogFacts
 from kvcalc.engines.logs.read import read_log, read_starts
+from kvcalc.errors import KvcalcError
 from kvcalc.units import GIB, MIB
 
 WEIGHTS = "INFO 06-01 10:01:00 [gpu_model_runner.py:4820] Model loading took {} GiB memory and 9.1 seconds"
@@ -164,3 +165,11 @@ def test_of_many_containers_the_last_are_read_as_one(monkeypatch: pytest.MonkeyP
     assert [gib(one) for one in starts(*lines, f"d | {POOL.format(20.75)}")] == [
         (11.25, None), (11.25, None), (11.25, 20.75),
     ]  # fmt: skip
+
+
+def test_lines_that_contradict_each_other_are_said_to() -> None:
+    """Ranks of TensorRT-LLM print the same line without a name; two pools that differ by 5 % may be of two starts."""
+    line = "[TensorRT-LLM][INFO] [MemUsageChange] Allocated {} GiB for max tokens in paged KV cache ({})."
+    with pytest.raises(KvcalcError, match="contradict each other") as found:
+        read_log("\n".join((line.format("40.00", 327680), line.format("38.00", 311296))))
+    assert "one start" in found.value.hint
