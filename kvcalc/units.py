@@ -89,7 +89,7 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     (96000000000.0, 25000000000.0, 50000000000.0)
     """
     hint = "give a number with its unit: 50GB/s, or 400Gbit/s"
-    return float(_read(text.strip().removesuffix("/s"), what, hint, _BYTES | _BITS))
+    return float(_read(text.strip().removesuffix("/s"), what, hint, {**_BYTES, **_BITS}))
 
 
 def parse_gib(text: str, what: str = "size") -> int:
