@@ -102,17 +102,6 @@ def test_replicas_of_attention_divide_what_is_given_for_all() -> None:
     assert (typed.tensor_parallel_size, typed.max_num_seqs, typed.max_num_batched_tokens) == (8, 100, 8192)
 
 
-def test_tensorrt_llm_divides_by_what_the_longest_sequence_needs() -> None:
-    # gpt-oss-20b: twelve layers of a window of 128 and twelve of all 131,072, 2,048 bytes each.
-    found = held("trtllm", GPT_OSS_20B)
-    block = 12 * 2048 * 32
-    assert pools(found) == {
-        "full": POOL * 131_072 // 131_200 // block, "window of 128": POOL * 128 // 131_200 // block,
-    }  # fmt: skip
-    assert found.kv_cache_size_tokens == POOL * 131_072 // 131_200 // block * 32
-    assert found.pools[1].blocks(1000) == 128 // 32 + 1
-
-
 def test_tensorrt_llm_reserves_states() -> None:
     state = 48 * (48 * 128 * 128 * 4 + 3 * 10_240 * 2)
     found = held("trtllm", QWEN3_5_27B, max_num_seqs=20)

@@ -1,10 +1,12 @@
 """TensorRT-LLM: whole blocks of the memory that is left once the model is loaded.
 
-Each window size has blocks of its own; the memory is divided by what a sequence of the longest length needs of each.
-Mamba states are reserved first, one for each sequence that may run.
+A block holds its tokens in every layer, also in those that read a window of them: without a `max_attention_window` in
+its options each layer's window is the longest sequence. Mamba states are reserved first, one for each sequence that may
+run.
 
-Source: calculate_max_num_blocks in NVIDIA/TensorRT-LLM, tensorrt_llm/_torch/pyexecutor/resource_manager.py;
-tokens_per_block of KvCacheConfig in tensorrt_llm/llmapi/llm_args.py
+Source: KVCacheManager (max_attention_window_vec) and calculate_max_num_blocks in NVIDIA/TensorRT-LLM,
+tensorrt_llm/_torch/pyexecutor/resource_manager.py; tokens_per_block and use_kv_cache_manager_v2 of KvCacheConfig in
+tensorrt_llm/llmapi/llm_args.py
 """
 
 from math import ceil
@@ -33,40 +35,30 @@ TOKENS_PER_BLOCK = 32
 
 
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int, stages: list[frozenset[int]]) -> Capacity:
-    """Whole blocks in `pool_bytes`, for each window size."""
-    length = length_of(model, deployment)
-    stage = max(stages, key=lambda layers: sum(_cells(model, deployment, layers).values()))
-    found = _cells(model, deployment, stage)
+    """Whole blocks in `pool_bytes`."""
+    block = deployment.block_size or TOKENS_PER_BLOCK
+    stage = max(stages, key=lambda layers: _cell(model, deployment, layers))
     states = _reserved_states(model, deployment, stage)
     left = pool_bytes - sum(pool.num_blocks * pool.block_bytes for pool in states)
-    shares = {window: cell * min(window or length or 1, length or window or 1) for window, cell in found.items()}
-    pools = [_pool(window, cell, left, shares, deployment) for window, cell in found.items()]
-    full = [pool for pool in pools if pool.name == "full"] or pools
-    tokens = full[0].num_blocks * (deployment.block_size or TOKENS_PER_BLOCK) if full else None
+    cell = _cell(model, deployment, stage)
+    pools = (*((_pool(cell, left, block),) if cell else ()), *states)
     return Capacity(
-        pools=(*full, *(pool for pool in pools if pool not in full), *states),
+        pools=pools,
         pool_bytes=pool_bytes,
-        kv_cache_size_tokens=tokens,
-        max_model_len=length,
+        kv_cache_size_tokens=pools[0].num_blocks * block if cell else None,
+        max_model_len=length_of(model, deployment),
         rule="max tokens in paged KV cache: whole blocks × tokens per block",
-        rounding=f"blocks of {deployment.block_size or TOKENS_PER_BLOCK} tokens",
+        rounding=f"blocks of {block} tokens",
     )
 
 
-def _cells(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> dict[int | None, int]:
-    """Bytes of one token in all layers of a window size; None: no window."""
+def _cell(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> int:
+    """Bytes of one token in all layers of a stage."""
     dtype, tp = cache_dtype(model, deployment), deployment.tensor_parallel_size
-    found: dict[int | None, float] = {}
     groups = [(group, len(stage.intersection(group.layers))) for group in model.groups]
     if deployment.num_speculative_tokens:
         groups += [(group, group.count) for group in model.mtp]
-    for group, count in groups:
-        for mixer in group.mixers:
-            size = count * _layer_bytes(mixer, dtype, tp)
-            if size:
-                window = getattr(mixer, "window", None)
-                found[window] = found.get(window, 0) + size
-    return {window: ceil(size) for window, size in found.items()}
+    return ceil(sum(count * _layer_bytes(mixer, dtype, tp) for group, count in groups for mixer in group.mixers))
 
 
 def _layer_bytes(mixer: Mixer, dtype: str, tp: int) -> float:
@@ -85,21 +77,10 @@ def _layer_bytes(mixer: Mixer, dtype: str, tp: int) -> float:
     return size
 
 
-def _pool(window: int | None, cell: int, left: int, shares: dict[int | None, int], deployment: Deployment) -> Pool:
-    block = deployment.block_size or TOKENS_PER_BLOCK
-    share = left * shares[window] // sum(shares.values())
-    group = Group(
-        kind="full" if window is None else "sliding",
-        layers=1,
-        page_bytes=cell * block,
-        block_size=block,
-        most_tokens=window,
-        extra_blocks=0 if window is None else 1,
-        token_bytes=cell,
-        window=window,
-    )
-    name = "full" if window is None else f"window of {window}"
-    return Pool(name=name, num_blocks=max(0, share) // (cell * block), block_bytes=cell * block, groups=(group,))
+def _pool(cell: int, left: int, block: int) -> Pool:
+    size = cell * block
+    group = Group(kind="full", layers=1, page_bytes=size, block_size=block, token_bytes=cell)
+    return Pool(name="full", num_blocks=max(0, left) // size, block_bytes=size, groups=(group,))
 
 
 def _reserved_states(model: ModelSpec, deployment: Deployment, stage: frozenset[int]) -> tuple[Pool, ...]:

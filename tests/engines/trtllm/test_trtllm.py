@@ -1,7 +1,7 @@
 """TensorRT-LLM's blocks against its start-up logs."""
 
 import pytest
-from engines.models import DEEPSEEK_V3, GPT_OSS_20B, LLAMA_3_8B, QWEN3_NEXT, filled, gqa, model
+from engines.models import DEEPSEEK_V3, GPT_OSS_20B, LLAMA_3_8B, QWEN3_NEXT, gqa, model
 
 from kvcalc.engines import capacity
 from kvcalc.specs.checked import checked
@@ -32,13 +32,13 @@ def test_blocks_of_logs(spec: ModelSpec, flags: dict[str, object], pool: int, to
     assert held.num_blocks == pytest.approx(blocks, rel=2e-4)
 
 
-def test_each_window_has_blocks_of_its_own() -> None:
+def test_layers_with_a_window_keep_every_token() -> None:
+    # resource_manager.py: "Use max_seq_len as default max_attention_window". 24 layers of 2,048 bytes a token each.
     held = capacity(GPT_OSS_20B, Deployment(engine="trtllm", max_model_len=8192), 10 * GIB)
-    full, window = held.pools
-    assert full.block_bytes == window.block_bytes == 32 * 12 * 2048  # twelve layers of 2,048 bytes a token each
-    assert [group.page_bytes for pool in held.pools for group in pool.groups] == [32 * 12 * 2048] * 2
-    assert window.num_blocks / full.num_blocks == pytest.approx(128 / 8192, rel=0.01)
-    assert filled(held) <= 10 * GIB
+    (pool,) = held.pools
+    assert pool.block_bytes == 32 * 24 * 2048
+    assert pool.num_blocks == 10 * GIB // (32 * 24 * 2048)
+    assert held.max_batch(8192) == pool.num_blocks // 256
 
 
 def test_states_are_reserved_first() -> None:
