@@ -178,7 +178,7 @@ def reference_row(count: int = 400) -> dict[str, Any]:
     from kvcalc.answers.simulate.runs import run
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from tests.simulator.reference import simulate
+    from tests.simulator.reference.run import simulate
 
     replica, requests = simulated_load(count, None)
     times = replica.times

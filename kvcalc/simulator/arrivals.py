@@ -62,13 +62,12 @@ class Arrivals:
         """One more request: it was sent at this time."""
         self._send(request, sent_s)
 
-    @property
-    def offered(self) -> int:
-        """Requests that were sent and have not reached the engine."""
-        return len(self._dynamic)
+    def offered(self, now_s: float) -> int:
+        """Requests that were sent by now and that the engine has not seen; who waits for a pause to end is none."""
+        return sum(reaches_s <= now_s for reaches_s, _ in self._dynamic)
 
-    def answered(self, requests: Sequence[int], end_s: float) -> None:
-        """Requests had their last token: who waited for that is sent."""
+    def answered(self, requests: Sequence[int], end_s: float) -> float:
+        """Requests had their last token: who waited for that is sent. Until when the engine may go on alone."""
         for request in requests:
             followers = self._followers.pop(request, None)
             if followers is not None:
@@ -77,6 +76,7 @@ class Arrivals:
                     self._send(follower, end_s + pause)
             elif self.requests.clients is not None:
                 self._send_next(end_s + self.requests.think_s)
+        return NEVER
 
     def _send_next(self, sent_s: float) -> None:
         if self._at < self._count:

@@ -25,18 +25,28 @@ class Clock:
         self.before_s = 0.0  # end of the step before the last one
         self.end_s = 0.0  # end of the last one
 
+    @property
+    def next_s(self) -> float:
+        """When the next step is planned; infinity: nothing is there to plan for."""
+        now = max(self.planned_s, self.before_s if self.lag else self.end_s)
+        if now >= self.end_s and not self.scheduler.running and not self.scheduler.waiting:
+            return max(now, self.arrivals.next_s)
+        return now
+
     def run(self, until_s: float = NEVER) -> None:
         """All steps that are planned before a time: by default all."""
         scheduler, arrivals, observer, lag = self.scheduler, self.arrivals, self.observer, self.lag
-        step, planned, before, end = self.step, self.planned_s, self.before_s, self.end_s
+        step, planned, before, end, steps = self.step, self.planned_s, self.before_s, self.end_s, 0
         while True:
             now = before if lag else end
             if planned > now:
                 now = planned
             if now >= end and not scheduler.running and not scheduler.waiting:
                 now = max(now, arrivals.next_s)
-            if now >= until_s:
-                break  # or there is nothing to plan for
+            if now >= until_s:  # or there is nothing to plan for
+                if steps > 1:  # who looks now sees what was known when the last step of a jump was planned
+                    scheduler.settle(step - 2 - lag)
+                break
             planned = now
             if scheduler.ended:
                 scheduler.settle(step - 1 if now >= end else step - 1 - lag)
@@ -62,7 +72,7 @@ class Clock:
             observer.passed(scheduler, steps, start, end)
             finished = scheduler.passed(step, steps, end)
             if finished and arrivals.listens:
-                arrivals.answered(finished, end)
+                until_s = min(until_s, arrivals.answered(finished, end))
             step += steps
         self.step, self.planned_s, self.before_s, self.end_s = step, planned, before, end
 

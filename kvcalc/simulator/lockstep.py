@@ -68,13 +68,14 @@ class Group:
     """Replicas whose steps begin and end together."""
 
     prompts_first = False
-    reserves = again = False
+    reserves = False
     paused_s = 0.0
 
     def __init__(self, replicas: Sequence[Scheduler], router: Router) -> None:
         self.replicas = replicas
         self.settings: Settings = replicas[0].settings
         self.waiting = Inbox(replicas, router)
+        self.by_load = router.routing != "round-robin"
         self.decoding = self.pool = Total(replicas)
         self.line: Line = (0.0, 0.0, 0)
         self.open = False
@@ -86,6 +87,11 @@ class Group:
     @property
     def running(self) -> int:
         return sum(one.running for one in self.replicas)
+
+    @property
+    def again(self) -> bool:
+        """Whether any replica plans anew."""
+        return any(one.again for one in self.replicas)
 
     @property
     def full_s(self) -> float | None:
@@ -127,9 +133,12 @@ class Group:
         busy = [one for one, count in zip(self.replicas, steps, strict=True) if count]
         if not busy:
             return 0
-        self.open = len(busy) < len(steps) or any(one.open for one in busy)
+        # where it goes depends on who has what in hand when it arrives, not when somebody has room for it
+        self.open = self.by_load or len(busy) < len(steps) or any(one.open for one in busy)
         slowest = max(busy, key=lambda one: one.line[0])
         cost, growth, _ = self.line = slowest.line
+        if any(one.ended or one.waiting for one, count in zip(self.replicas, steps, strict=True) if not count):
+            return 1  # it awaits results, and may have work in the next step
         return max(1, min(min(count for count in steps if count), *_overtaken(cost, growth, busy)))
 
     def passed(self, step: int, steps: int, end_s: float) -> list[int]:

@@ -82,10 +82,14 @@ class Scheduler(Protocol):
 
     reserves: bool  # room for whole requests, `promised` says how much
     prompts_first: bool  # a step is of prompts or of decode
-    again: bool  # the planned step is empty, for all were stopped who would have run: plan anew
     paused_s: float  # that sequences which decode have waited for prompts
     line: Line  # of the planned step
     open: bool  # a request that arrives might be admitted: no step may pass it by
+
+    @property
+    def again(self) -> bool:
+        """Whether the planned step is empty, for all were stopped who would have run: plan anew."""
+        ...
 
     @property
     def settings(self) -> Settings: ...

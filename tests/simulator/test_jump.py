@@ -1,7 +1,5 @@
 """The event jump equals the plain reference, step by step and block by block: whole numbers exactly, times to 1e-9."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,8 @@ from kvcalc.simulator.prefixes import segments_of
 from kvcalc.simulator.requests import Times
 from kvcalc.simulator.schedulers.vllm import VllmScheduler
 from kvcalc.simulator.state import pool_of
-from tests.simulator.reference import simulate
+from tests.simulator.outcome import same
+from tests.simulator.reference.run import simulate
 from tests.simulator.workloads import case
 
 
@@ -36,14 +35,9 @@ def jump(options, requests, times, jumps=True):
         "gaps": scheduler.gaps,
         "hit": scheduler.pool.hit,
         "queried": scheduler.pool.queried,
+        "full": scheduler.full_s,
     }
     return found, use
-
-
-def same(one, other):
-    if isinstance(one, list):
-        return len(one) == len(other) and all(math.isclose(a, b, rel_tol=1e-9) for a, b in zip(one, other, strict=True))
-    return one == other
 
 
 def differences(seed):

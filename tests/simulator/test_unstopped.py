@@ -16,7 +16,7 @@ from kvcalc.simulator.schedulers.unstopped import UnstoppedScheduler
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.state import pool_of
 from kvcalc.simulator.step_times import ConstantTimes, PiecedTimes, PromptTable, Reach, TabledTimes
-from tests.simulator.test_jump import same
+from tests.simulator.outcome import same
 from tests.simulator.workloads import case
 
 ROOM = Settings(8, 100, 10_000, 4, lag=0, answers_fit=True)

@@ -1,9 +1,11 @@
-"""Small random workloads over every option of vLLM's scheduler, for the event jump and its plain reference."""
+"""Small random workloads over every option, for the event jump and its plain reference."""
 
 import math
 import random
 from dataclasses import replace
 
+from kvcalc.answers.simulate.machine import Simulated
+from kvcalc.answers.simulate.workload import sampled
 from kvcalc.simulator.drafts import Drafts
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.settings import Settings
@@ -100,3 +102,65 @@ def single(seed):
         settings = replace(settings, max_num_batched_tokens=settings.max_num_seqs * drafts.rows + 32)
     priority = [rng.randint(0, 2) for _ in requests.prompt]
     return settings, replace(requests, priority=rng.choice([None, priority])), times
+
+
+POLICIES = ("vllm", "vllm", "singly", "unstopped", "sglang", "static", "reserved", "swap")
+
+
+def everything(seed):
+    """Any policy, any options that it has, any requests, on any number of replicas."""
+    rng = random.Random(seed + 2)
+    policy = rng.choice(POLICIES)
+    settings, requests, times = single(seed) if policy == "singly" else case(seed)
+    requests = related(rng, requests)
+    settings = replace(settings, recv_interval=rng.choice([1, 1, 3]), **_more(rng, policy, settings))
+    if policy in ("static", "reserved", "swap"):
+        settings = replace(settings, prefix_caching=False)
+    needed = max(-(-(p + o - 1) // settings.block_size) for p, o in zip(requests.prompt, requests.output, strict=True))
+    settings = replace(settings, num_blocks=max(settings.num_blocks, needed + settings.extra_blocks))
+    replicas = rng.choice([1, 1, 1, 2, 3])
+    pools = rng.randint(1, replicas - 1) if policy == "vllm" and replicas > 1 and rng.random() < 0.5 else 0
+    longest = max(map(sum, zip(requests.prompt, requests.output, strict=True)))
+    reserved = policy == "reserved"
+    if reserved:  # a region is a power of two
+        longest = 1 << longest.bit_length()
+        settings = replace(settings, num_blocks=-(-longest // settings.block_size) * rng.choice([1, 2, 5]))
+    simulated = Simulated(
+        settings,
+        times,
+        scheduler="static" if policy == "static" else "continuous",
+        reservation=rng.choice(["max", "pow2", "oracle"]) if reserved else "none",
+        prompts_first=policy == "sglang",
+        replicas=replicas,
+        prefill_replicas=pools,
+        transfer_s=rng.choice([0.0, 0.01]) if pools else 0.0,
+        lockstep=not pools and policy != "static" and rng.random() < 0.4,
+        routing=rng.choice(["round-robin", "least-loaded", "prefix-aware"]),
+        longest=longest if reserved else None,
+        front_s=rng.choice([0.0, 0.03]),
+    )
+    return simulated, requests
+
+
+def _more(rng, policy, settings):
+    if policy == "unstopped":
+        return {"answers_fit": True, "whole_prompts": rng.random() < 0.5, "watermark_blocks": 0}
+    if policy == "swap":
+        return {"preemption": "swap", "swap_blocks": rng.choice([0, 5, 60]), "swap_block_s": rng.choice([0.0, 0.03])}
+    if policy == "sglang":
+        return {"extra_blocks": 0, "max_num_batched_tokens": rng.choice([8, 30, 500]), "watermark_blocks": 0}
+    if policy == "singly" and settings.drafts is not None:
+        return {"dropped_tokens": rng.choice([0, settings.block_size])}
+    return {}
+
+
+def related(rng, requests):
+    """Some of them turns of sessions, samples of one prompt, or with ids of other sizes than all the same."""
+    way = rng.choice(["as they are", "as they are", "sessions", "samples"])
+    if requests.clients is None and way == "samples":
+        return sampled(requests, rng.randint(2, 3), 0)
+    if way == "sessions":
+        after = [i - rng.randint(1, min(i, 4)) if i and rng.random() < 0.5 else -1 for i in range(len(requests))]
+        after = [one if after.index(one) == i else -1 for i, one in enumerate(after)]
+        return replace(requests, after=after, pause_s=[rng.choice([0.0, 2.0]) for _ in after])
+    return requests

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvcalc.answers.simulate.machine import Simulated, Times
+from kvcalc.answers.simulate.pools import Pools
 from kvcalc.simulator.arrivals import Arrivals
 from kvcalc.simulator.clock import Clock
 from kvcalc.simulator.lockstep import Group
@@ -53,10 +54,13 @@ def run_all(replica: Simulated, requests: Requests, times: Times, seen: Seen) ->
 def _clock(
     replica: Simulated, requests: Requests, scheduler: Scheduler, seen: Seen, order: list[int] | None = None
 ) -> Clock:
+    return _looked_at(replica, requests, scheduler, Arrivals(requests, seen, replica.front_s, order))
+
+
+def _looked_at(replica: Simulated, requests: Requests, scheduler: Scheduler, arrivals: Arrivals) -> Clock:
     counted = isinstance(replica.times, ConstantTimes)  # who counts steps wants each of them
     last_s = float("inf") if requests.clients is not None else max(requests.arrival_s, default=0.0)
-    use = Use(last_arrival_s=last_s, counts_newest=counted)
-    return Clock(scheduler, Arrivals(requests, seen, replica.front_s, order), use, jumps=not counted)
+    return Clock(scheduler, arrivals, Use(last_arrival_s=last_s, counts_newest=counted), jumps=not counted)
 
 
 def _together(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> Clock:
@@ -90,7 +94,8 @@ def _apart(replica: Simulated, requests: Requests, times: Times, seen: Seen, sha
 def _route(replica: Simulated, requests: Requests, members: list[Clock], shared: Shared, order: Sequence[int]) -> None:
     """Each request to a replica as it arrives, then all to their ends."""
     schedulers = [clock.scheduler for clock in members]
-    router = Router(replica.routing, schedulers, shared.homes, lambda number: members[number].arrivals.offered)
+    at = 0.0
+    router = Router(replica.routing, schedulers, shared.homes, lambda number: members[number].arrivals.offered(at))
     for request in order:
         at = requests.arrival_s[request] + replica.front_s
         for clock in members:
@@ -101,26 +106,20 @@ def _route(replica: Simulated, requests: Requests, members: list[Clock], shared:
 
 
 def _split(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> list[Clock]:
-    """A pool that computes prompts, a link, and a pool that decodes; the first does not wait for the second."""
-    count = len(requests)
-    alone = dataclasses.replace(replica, replicas=replica.prefill_replicas, prefill_replicas=0)
-    first = Seen.of(count)
-    prompts = run_all(alone, dataclasses.replace(requests, output=[1] * count), times, first)
-    seen.sent_s[:], seen.first_s[:], seen.last_s[:] = first.sent_s, first.first_s, first.last_s
-    more = [i for i in range(count) if requests.output[i] > 1]
-    arrives = {i: first.first_s[i] + replica.transfer_s * requests.prompt[i] for i in more}
-    order = sorted(more, key=arrives.__getitem__)
-    sent = dataclasses.replace(requests, arrival_s=[arrives.get(i, 0.0) for i in range(count)], after=None, chains=None)
-    own = Seen(seen.sent_s[:], seen.first_s, seen.last_s)  # when it came to this pool is nobody's business
-    decode = dataclasses.replace(
-        replica, prefill_replicas=0, front_s=0.0, settings=dataclasses.replace(replica.settings, prefix_caching=False)
-    )
-    members = [
-        _clock(decode, sent, ReceivingScheduler(decode.settings, sent, times, own), own, [])
+    """A pool that computes prompts, a link, and a pool that decodes."""
+    pools = Pools(replica, requests, seen, shared.homes)
+    alone, sent = pools.alone, pools.sent
+    settings = dataclasses.replace(replica.settings, prefix_caching=False)
+    prompts = [
+        _looked_at(replica, requests, _scheduler(replica, alone, times, pools.first, shared), pools.prompts_arrive())
+        for _ in range(replica.prefill_replicas)
+    ]
+    answers = [
+        _looked_at(replica, requests, ReceivingScheduler(settings, sent, times, pools.own), pools.answers_arrive())
         for _ in range(replica.replicas - replica.prefill_replicas)
     ]
-    _route(decode, sent, members, Shared([()] * count, []), order)
-    return [*prompts, *members]
+    pools.run(prompts, answers)
+    return [*prompts, *answers]
 
 
 def _shared(replica: Simulated, requests: Requests) -> Shared:

@@ -78,6 +78,7 @@ class StepwiseScheduler:
         self.decodes: set[int] = set()  # all but the newest token of these is in the cache
         self.stopped: set[int] = set()  # at any time
         self.last: dict[int, float] = {}  # when a stopped request had its last token
+        self.token_s = [0.0] * count  # when each had its newest token: a step may have no budget left for it
         self.ended: deque[tuple[int, int]] = deque()
         self.stepping: dict[int, int] = {}  # tokens of each request in the planned step
         self.decoding, self.counts = Decodes(), Counts()
@@ -204,7 +205,7 @@ class StepwiseScheduler:
             return
         if request in self.decodes:
             self.decodes.remove(request)
-            self.last[request] = self.end_s
+            self.last[request] = self.token_s[request]
         self.computed[request] = 0
         self.stopped.add(request)
         self.waiting.appendleft(request)
@@ -255,6 +256,7 @@ class StepwiseScheduler:
                 else:
                     self.seen.first_s[request] = end_s
             self.generated[request] += given
+            self.token_s[request] = end_s
             if self.generated[request] == self.requests.output[request]:
                 self.seen.last_s[request] = end_s
                 self.ended.append((step, request))
