@@ -15,6 +15,7 @@ def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
     """What the GPU's name, the memory, the time and the price took for granted."""
     return (
         *deployed.gpu.assumptions,
+        *_engine(deployed),
         *(() if deployed.lowered is None else (deployed.lowered.assumption,)),
         *deployed.budget.assumptions,
         *_memory(deployed),
@@ -62,6 +63,13 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
 def price_warnings(deployed: Deployed) -> tuple[str, ...]:
     """What to say of an old price, of one that nobody knows, and of GPUs that are paid and idle."""
     return deployed.bill.warnings
+
+
+def _engine(deployed: Deployed) -> Iterator[Assumption]:
+    """What speaks against the engine's running there at all."""
+    doubt = deployed.engine.doubt(deployed.gpu)
+    if doubt is not None:
+        yield Assumption(name="engine", value=deployed.deployment.engine, why=doubt)
 
 
 def _memory(deployed: Deployed) -> Iterator[Assumption]:

@@ -162,7 +162,9 @@ class Performance:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        found = (*self.point.warnings, *(() if self.clients is None else self.clients.warnings))
+        doubt = self.deployed.engine.doubt(self.deployed.gpu)
+        found = (() if doubt is None else (doubt,)) + self.point.warnings
+        found += () if self.clients is None else self.clients.warnings
         if not self.deployed.deployment.num_speculative_tokens:
             return found
         from kvcalc.answers.speculate.serving import drafts_without_times

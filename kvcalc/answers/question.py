@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model, without_doubts
-from kvcalc.engines import rules, settled
+from kvcalc.engines import check_runs, rules, settled
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import Assumption, field_names
 from kvcalc.specs.checked import checked
@@ -74,6 +74,8 @@ def unplaced(model: str, flags: Mapping[str, Any], engine: str = USUAL_ENGINE, l
 def placed(question: Question, gpu: GpuSpec | None) -> Question:
     """The question on a GPU, or on none: what its engine settles there, and the draft that it runs with."""
     check_local(question.deployment, gpu)
+    if gpu is not None:
+        check_runs(question.deployment.engine, gpu)
     spec, deployment = question.model, settled(question.model, gpu, question.deployment)
     if deployment.draft is not None:
         from kvcalc.answers.drafts import with_draft

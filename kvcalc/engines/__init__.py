@@ -28,6 +28,7 @@ __all__ = [
     "budget_of_start",
     "cache_dtype",
     "capacity",
+    "check_runs",
     "check_version",
     "loaded_weight_bytes",
     "logged_settings",
@@ -58,6 +59,14 @@ def rules(engine: str) -> Rules:
     if engine not in get_args(Engine):
         raise KvcalcError(f"unknown engine {engine[:40]!r}", hint=f"use one of {', '.join(get_args(Engine))}")
     return cast(Rules, import_module(f"kvcalc.engines.{engine}.rules").RULES)
+
+
+def check_runs(engine: str, gpu: GpuSpec) -> None:
+    """Raise KvcalcError where there is no build of the engine for an accelerator."""
+    if gpu.vendor in rules(engine).NOT_ON:
+        others = [name for name in get_args(Engine) if rules(name).TIMED and gpu.vendor not in rules(name).NOT_ON]
+        hint = f"use --engine {' or '.join(others)}"
+        raise KvcalcError(f"{rules(engine).TITLE} does not run on {gpu.title}", hint=hint)
 
 
 def capacity(model: ModelSpec, deployment: Deployment, pool_bytes: int) -> Capacity:

@@ -39,6 +39,9 @@ class Rules:
     # What `--quantization` names here: a scheme of checkpoints, as vLLM spells them, or a type of GGUF files.
     QUANTIZATIONS: tuple[str, ...] = ("scheme",)
     LEFT_BY_LOADING_BYTES = 0  # what its log counts as weights though loading only left it allocated, at most
+    NOT_ON: tuple[str, ...] = ()  # vendors whose accelerators it has no build for
+    BY_PLUGIN: ClassVar[Mapping[str, str]] = {}  # vendors that it runs on with somebody else's addition, by its name
+    OLDEST_CUDA: str | None = None  # compute capability from which on its newest version runs
     # Whose GPUs its memory before the cache was measured on; empty: there is no such evidence to compare with.
     MEASURED_VENDORS: tuple[str, ...] = ("NVIDIA", "AMD")
     SMALLER_CACHES: tuple[str, ...] = ("fp8", "int8", "nvfp4")  # to show beside the one that is asked, largest first
@@ -60,6 +63,20 @@ class Rules:
     def check_version(self, text: str) -> None:
         """Raise KvcalcError where this is no version that the engine can have."""
         parse_version(text)
+
+    def doubt(self, gpu: GpuSpec) -> str | None:
+        """Why it may not run on an accelerator though the memory would do; None: nothing speaks against it."""
+        plugin, has = self.BY_PLUGIN.get(gpu.vendor), gpu.compute_capability
+        if plugin is not None:
+            return f"{self.TITLE} runs on {gpu.vendor} GPUs only with {plugin}, of which nothing was measured"
+        if gpu.vendor != "NVIDIA" or has is None or self.OLDEST_CUDA is None:
+            return None
+        if parse_version(has) >= parse_version(self.OLDEST_CUDA):
+            return None
+        return (
+            f"the newest {self.TITLE} wants compute capability {self.OLDEST_CUDA}, and this card has {has}: "
+            "it runs on older versions at best"
+        )
 
     def plans_ahead(self, version: str | None) -> bool:
         """Whether the next step is planned while one runs; `version` None: the newest."""

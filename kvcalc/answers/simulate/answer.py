@@ -236,7 +236,13 @@ def _assumptions(deployed: Deployed, workload: Workload, replica: Simulated) -> 
 
 
 def _warnings(deployed: Deployed, result: SimulateResult) -> tuple[str, ...]:
-    found = [*deployed.model.warnings, *deployed.budget.warnings, *drafts_without_times(deployed)]
+    doubt = deployed.engine.doubt(deployed.gpu)
+    found = [
+        *(() if doubt is None else (doubt,)),
+        *deployed.model.warnings,
+        *deployed.budget.warnings,
+        *drafts_without_times(deployed),
+    ]
     if result.refused:
         found.append(f"{result.refused} of {result.requests} requests are refused: no tokens, or above max_model_len")
     if result.unordered:

@@ -7,6 +7,7 @@ from kvcalc.answers.question import Question
 from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import gpu_names, offered_gpus
 from kvcalc.catalog.prices import price_of
+from kvcalc.engines import rules
 from kvcalc.errors import KvcalcError
 from kvcalc.results.base import Figure, Range
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
@@ -30,8 +31,14 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
         KvcalcError: no GPU can answer.
     """
     found: list[tuple[RankedGpu, SizeReport]] = []
-    left_out: list[str] = []
-    candidates = [gpu for gpu in offered_gpus() if _is_of_today(gpu)]
+    engine = rules(question.deployment.engine)
+    offered = [gpu for gpu in offered_gpus() if _is_of_today(gpu)]
+    candidates = [gpu for gpu in offered if gpu.vendor not in engine.NOT_ON]
+    left_out = (
+        [f"{gone} GPUs are left out: {engine.TITLE} does not run on them"]
+        if (gone := len(offered) - len(candidates))
+        else []
+    )
     for gpu in candidates:
         try:
             report = size(question._replace(gpu=gpu), with_advice=False, with_working=with_working)
@@ -43,7 +50,7 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
         raise KvcalcError("no GPU in the catalogue can answer this", hint="name one with --gpu to see why")
     found.sort(key=lambda pair: _order(pair[0]))
     best = found[0][1]
-    left_unasked = len(gpu_names()) - len(candidates)
+    left_unasked = len(gpu_names()) - len(offered)
     result = RankingResult(**vars(best.result), ranking=tuple(row for row, _ in found), not_ranked=left_unasked)
     figures = (*best.figures, *(one for row, report in found for one in labelled(row.gpu, _shown(report))))
     return RankingReport(

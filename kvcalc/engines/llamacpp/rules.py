@@ -29,6 +29,7 @@ class LlamaCpp(Rules):
     ADVISED = ("kv_cache_dtype",)
     FLAGS: ClassVar = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
     OWN = ("ctx_size", "parallel")
+    NOT_ON = ("AWS", "Google")  # ggml has no backend for them
 
     def check_version(self, text: str) -> None:
         """Raise KvcalcError where this is neither a build's number nor a date."""

@@ -23,6 +23,9 @@ class SgLang(Rules):
         "--kv-cache-dtype fp8": "--kv-cache-dtype fp8_e4m3",
     }
     OWN = ("max_mamba_cache_size", "enable_dp_attention")
+    NOT_ON = ("AWS",)  # docs.sglang.io, hardware platforms
+    BY_PLUGIN: ClassVar = {"Apple": "its Metal backend, built from source"}
+    OLDEST_CUDA = "7.5"  # FlashInfer's
 
     def plans_ahead(self, version: str | None) -> bool:
         """The overlap schedule is the default since 0.4."""

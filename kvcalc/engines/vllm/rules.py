@@ -29,6 +29,9 @@ class Vllm(Rules):
         "acceptance": None,
     }
     OWN = ("offline",)
+    # docs/getting_started/installation/gpu.apple.inc.md and gpu.cuda.inc.md of vLLM 0.31
+    BY_PLUGIN: ClassVar = {"Apple": "the vLLM-Metal plugin"}
+    OLDEST_CUDA = "7.5"
 
     def plans_ahead(self, version: str | None) -> bool:
         """Asynchronous scheduling is on by default since 0.14 (pull request 27614)."""

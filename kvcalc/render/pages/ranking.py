@@ -10,6 +10,8 @@ from kvcalc.results.data import data_of
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
 from kvcalc.units import format_count, format_gigabytes, format_seconds, format_usd
 
+MOST_NAMED = 12  # of what is too small
+
 
 def page(report: RankingReport) -> Page:
     """The GPUs that fit in a table, the rest in a sentence, the first in full."""
@@ -45,7 +47,7 @@ def _ranking(result: RankingResult) -> Iterator[Block]:
     maybe = [row.gpu for row in ranking if row.fits is None]
     unpriced = [row.gpu for row in fitting if row not in priced]
     lines = [f"Fit too, and have no list price, the fastest first: {', '.join(unpriced)}."] if unpriced else []
-    lines += [f"Too small: {', '.join(small)}."] if small else []
+    lines += _too_small(small, result.gpus)
     lines += [f"May fit: {', '.join(maybe)}."] if maybe else []
     lines += [f"Not predicted, for memory is shared with the host: {', '.join(unknown)}."] if unknown else []
     if result.not_ranked:
@@ -56,6 +58,18 @@ def _ranking(result: RankingResult) -> Iterator[Block]:
     if lines:
         yield Text(lines=tuple(lines))
     yield Text(lines=(f"In full: {ranking[0].title}.",))
+
+
+def _too_small(names: list[str], gpus: int) -> list[str]:
+    """The largest of them, and that several together may do."""
+    if not names:
+        return []
+    shown, more = names[:MOST_NAMED], len(names) - MOST_NAMED
+    each = " alone" if gpus == 1 else f", {gpus} of each"
+    others = f" and {more} smaller" if more > 0 else ""
+    return [
+        f"Too small{each}: {', '.join(shown)}{others}. More of them together: -tp, or `kvcalc plan` finds how many."
+    ]
 
 
 def _ranked(row: RankedGpu, served: bool) -> tuple[str, ...]:
