@@ -1,30 +1,19 @@
 """What would make it fit, double the batch, or cut the cost: each change is put through the whole calculation."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kvcalc.answers.changes import FOUR_BITS, Change, changed, changes
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import OperatingPoint, operating_point
+from kvcalc.answers.offload import offloaded
 from kvcalc.answers.performance import Performance
-from kvcalc.answers.question import stored_as
 from kvcalc.answers.verdict import unfit_reason
 from kvcalc.errors import KvcalcError
 from kvcalc.results.size import Advice
-from kvcalc.specs.base import replace
 from kvcalc.units import GIB, format_bytes, format_count, format_things, format_usd
 
 WORTH_SAYING = 1.05  # a change that gives less is noise
 MOST = 6
-USUAL_SHARE = 0.95  # of the card's memory; above it, little is left for what no profile run sees
-FOUR_BITS = "--quantization awq"  # no engine makes them while it loads
-PLAIN_CACHES = ("bf16", "fp16", "fp32", "f16")
-USUAL_SEQUENCES = 256  # what vLLM admits on smaller cards; more only costs memory for logits
-
-
-class Change(NamedTuple):
-    """One thing to do otherwise, as it would be typed."""
-
-    flag: str
-    update: dict[str, Any]
 
 
 class Outcome(NamedTuple):
@@ -54,13 +43,13 @@ def advice(speed: Performance, measured_pool: int | None = None) -> tuple[Advice
         return ()
     outcomes = [(change, _changed(deployed, change, point, measured_pool)) for change in changes(deployed)]
     tried = [(change, outcome) for change, outcome in outcomes if outcome is not None]
-    twice = 2 * deployed.deployment.tensor_parallel_size
     found = _shorter(deployed, now)
     if now.fits:
         tried = [one for one in tried if one[0].flag != FOUR_BITS]  # worth another checkpoint only where nothing fits
-        found += _to_hold_more([one for one in tried if _gpus(one[0]) <= twice], now, point)
+        found += _to_hold_more([one for one in tried if one[1].gpus <= 2 * now.gpus], now, point)
     else:
         found += _to_fit(tried, now, point) + _to_reach_further(tried, now)
+        found += [] if measured_pool is not None else offloaded(deployed.question)
     said = {one.change for one in found}
     found += _to_cost_less([one for one in tried if one[0].flag not in said], now)
     return tuple(found[:MOST])
@@ -87,13 +76,6 @@ def _outcome(speed: Performance, point: OperatingPoint, measured_pool: int | Non
     )
 
 
-def changed(deployed: Deployed, update: dict[str, Any]) -> Deployed:
-    """The same question with another deployment."""
-    deployment = replace(deployed.deployment, **update)
-    model = stored_as(deployed.model, deployment) if "quantization" in update else deployed.model
-    return Deployed(deployed.question._replace(deployment=deployment, model=model))
-
-
 def _changed(deployed: Deployed, change: Change, point: OperatingPoint, measured_pool: int | None) -> Outcome | None:
     """None where the change is not possible: heads that do not divide, an unknown format."""
     try:
@@ -106,56 +88,6 @@ def _changed(deployed: Deployed, change: Change, point: OperatingPoint, measured
         return _outcome(Performance(other), point, moved)
     except KvcalcError:
         return None
-
-
-def changes(deployed: Deployed) -> list[Change]:
-    """What can be changed at all, the easiest first."""
-    changes = [*_smaller_cache(deployed), *_less_beside_it(deployed), *_other_weights(deployed)]
-    return [change for change in changes if change.update.keys() <= set(deployed.engine.ADVISED)]
-
-
-def _smaller_cache(deployed: Deployed) -> list[Change]:
-    dtype = deployed.engine.SMALLER_CACHES[0]
-    if deployed.cache_dtype not in PLAIN_CACHES:
-        return []
-    return [Change(f"--kv-cache-dtype {dtype}", {"kv_cache_dtype": dtype})]
-
-
-def _less_beside_it(deployed: Deployed) -> list[Change]:
-    """What a profile run would find less of, and a larger share of the card."""
-    deployment, budget = deployed.deployment, deployed.budget
-    found: list[Change] = []
-    if deployment.kv_memory_bytes is None and deployed.engine.ASKS_FOR_SHARE:
-        sequences = deployed.max_num_seqs
-        in_sampler = budget.activation is not None and budget.activation.phase == "sampler"
-        if in_sampler and sequences is not None and sequences > USUAL_SEQUENCES:
-            found.append(Change(f"--max-num-seqs {USUAL_SEQUENCES}", {"max_num_seqs": USUAL_SEQUENCES}))
-        if budget.graphs_charged and budget.graphs.value:
-            found.append(Change("--enforce-eager", {"enforce_eager": True}))
-        share, higher = deployed.gpu_memory_utilization, _highest_share(deployed)
-        if share is not None and higher > share:
-            found.append(Change(f"--gpu-memory-utilization {higher:.2f}", {"gpu_memory_utilization": higher}))
-    return found
-
-
-def _other_weights(deployed: Deployed) -> list[Change]:
-    deployment = deployed.deployment
-    found: list[Change] = []
-    if deployed.model.quantization is None and deployment.quantization is None:
-        found.append(Change("--quantization fp8", {"quantization": "fp8"}))
-        if deployed.weight_bytes_per_gpu > deployed.budget.requested / 2:  # elsewhere 8 bits are enough
-            found.append(Change(FOUR_BITS, {"quantization": "awq"}))
-    wider = deployment.tensor_parallel_size
-    while (wider := 2 * wider) * deployment.pipeline_parallel_size <= deployed.gpus_per_node:
-        found.append(Change(f"--tensor-parallel-size {wider}", {"tensor_parallel_size": wider}))
-    return found
-
-
-def _highest_share(deployed: Deployed) -> float:
-    """The largest usual share, in hundredths, that the card can hold with what is beside it."""
-    budget = deployed.budget
-    beside = budget.initial_use.high + (0 if budget.graphs_charged else budget.graphs.high)
-    return min(USUAL_SHARE, int(100 * (1 - beside / budget.total)) / 100)
 
 
 def _shorter(deployed: Deployed, now: Outcome) -> list[Advice]:
@@ -184,14 +116,10 @@ def _to_reach_further(tried: list[tuple[Change, Outcome]], now: Outcome) -> list
     ]
 
 
-def _gpus(change: Change) -> int:
-    return int(change.update.get("tensor_parallel_size", 0))
-
-
 def _to_fit(tried: list[tuple[Change, Outcome]], now: Outcome, point: OperatingPoint) -> list[Advice]:
     """Every change that makes it fit; of more GPUs, the fewest."""
     fitting = [(change, outcome) for change, outcome in tried if outcome.fits]
-    fewest = min((_gpus(change) for change, _ in fitting if _gpus(change)), default=0)
+    fewest = min((outcome.gpus for _, outcome in fitting if outcome.gpus > now.gpus), default=now.gpus)
     return [
         Advice(
             change=change.flag,
@@ -201,7 +129,7 @@ def _to_fit(tried: list[tuple[Change, Outcome]], now: Outcome, point: OperatingP
             goal="fit",
         )
         for change, outcome in fitting
-        if _gpus(change) in (0, fewest)
+        if outcome.gpus <= fewest
     ]
 
 

@@ -25,6 +25,7 @@ class Question(NamedTuple):
     gpu: GpuSpec | None
     deployment: Deployment
     workload: Workload
+    loaded: ModelSpec | None = None  # the model as its own files have it, before --dtype and --quantization
     asked: str = ""  # the model's name as it was typed
     given: frozenset[str] = frozenset()  # fields that the user set
     typed: Deployment | None = None  # before the engine's rules and the memory settled it
@@ -68,7 +69,9 @@ def unplaced(model: str, flags: Mapping[str, Any], engine: str = USUAL_ENGINE, l
     _check_owner(deployment)
     found = without_doubts(load(model)) if strict else load(model)
     spec = stored_as(found, deployment)
-    return Question(spec, None, deployment, workload, model, frozenset(flags), deployment, automatic=_automatic(flags))
+    return Question(
+        spec, None, deployment, workload, found, model, frozenset(flags), deployment, automatic=_automatic(flags)
+    )
 
 
 def placed(question: Question, gpu: GpuSpec | None) -> Question:

@@ -36,6 +36,8 @@ class Rules:
     OFFLOADS = False  # layers may stay with the CPU, by its own kernels of several backends
     ASKS_FOR_SHARE = False  # its share is of the whole card, graphs apart; the others take a part of what is free
     WEIGHTS_AS_IN_FILE = False  # only the file itself says what is loaded: its tensors have types of their own
+    # How pages call memory that no allocator of its own counts, and what a step needs besides.
+    OUTSIDE, PEAK = "outside PyTorch", "activation peak"
     # What `--quantization` names here: a scheme of checkpoints, as vLLM spells them, or a type of GGUF files.
     QUANTIZATIONS: tuple[str, ...] = ("scheme",)
     LEFT_BY_LOADING_BYTES = 0  # what its log counts as weights though loading only left it allocated, at most

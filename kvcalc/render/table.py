@@ -31,7 +31,7 @@ def render(page: Page, colour: bool = False) -> str:
 
     parts = [_title(page, paint)]
     for block in page.blocks:
-        heading = [paint(block.title, _BOLD)] if block.title else []
+        heading = [paint(line, _BOLD) for line in _wrapped(block.title, "", "  ")] if block.title else []
         parts.append("\n".join([*heading, *_lines(block, colour)]))
     if page.notes:
         notes = [line for note in page.notes for line in _wrapped(f"· {note}", "  ", "    ")]

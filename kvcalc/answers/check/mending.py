@@ -5,7 +5,8 @@ Where memory is what broke, `answers.advice` says it, with tokens and sequences.
 
 from collections.abc import Sequence
 
-from kvcalc.answers.advice import Change, added, advice, changed, changes
+from kvcalc.answers.advice import added, advice
+from kvcalc.answers.changes import Change, changed, changes
 from kvcalc.answers.check.figures import AT_LEAST, UNFIT, Judging, judged
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.performance import Performance

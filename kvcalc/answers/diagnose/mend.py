@@ -5,18 +5,16 @@ from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.diagnose.started import Started
-from kvcalc.answers.load import operating_point
-from kvcalc.answers.question import Question, stored_as
+from kvcalc.answers.offload import offloaded, starts
+from kvcalc.answers.question import Question
 from kvcalc.answers.searches import largest
-from kvcalc.answers.verdict import unfit_reason
-from kvcalc.engines import rules, settled
+from kvcalc.engines import rules
 from kvcalc.engines.lowered import CELLS
 from kvcalc.engines.memory.budget import MemoryBudget
 from kvcalc.errors import KvcalcError
 from kvcalc.results.size import Advice
 from kvcalc.specs.base import replace
 from kvcalc.specs.checked import flag_of
-from kvcalc.specs.model import MoeMlp
 from kvcalc.units import format_bytes, format_count
 
 # Judgements: what advice is worth giving.
@@ -48,10 +46,10 @@ def _smaller_share(started: Started, question: Question) -> Iterator[Advice]:
     if share <= 0:
         return
     update: dict[str, Any] = {"gpu_memory_utilization": share}
-    other = _starts(question, update)
+    other = starts(question, update)
     if other is None and (longest := _longest(question, update)) is not None:
         update["max_model_len"] = longest
-        other = _starts(question, update)
+        other = starts(question, update)
     if other is None or other.capacity is None:
         return
     tokens = format_count(other.capacity.kv_cache_size_tokens or 0)
@@ -75,7 +73,7 @@ def _smaller_step(started: Started, question: Question) -> Iterator[Advice]:
     lack, chunk = started.lack, Deployed(question).max_num_batched_tokens
     before = _peak(started.budget)
     while lack and before and (chunk := chunk // 2) >= LEAST_CHUNK:
-        other = _starts(question, {"max_num_batched_tokens": chunk})
+        other = starts(question, {"max_num_batched_tokens": chunk})
         after = _peak(other.budget) if other is not None else None
         if after is not None and before - after >= lack:
             effect = f"activations of {format_bytes(after)} instead of {format_bytes(before)}, as predicted"
@@ -85,29 +83,16 @@ def _smaller_step(started: Started, question: Question) -> Iterator[Advice]:
 
 def _less_on_the_card(question: Question) -> Iterator[Advice]:
     """An engine that can leave weights to the CPU: a smaller cache, experts that stay there, fewer layers here."""
-    deployment, model = question.deployment, question.model
+    deployment = question.deployment
     if not rules(deployment.engine).OFFLOADS:
         return
-    asked, layers = deployment.ctx_size, sum(group.count for group in model.groups)
+    asked = deployment.ctx_size
     if asked is not None:
-        steps = largest(lambda n: _starts(question, {"ctx_size": n * CELLS}) is not None, asked // CELLS)
+        steps = largest(lambda n: starts(question, {"ctx_size": n * CELLS}) is not None, asked // CELLS)
         if steps * CELLS >= LEAST_LENGTH:
             effect = f"the cache has {format_count(steps * CELLS)} cells instead of {format_count(asked)}"
             yield Advice(change=f"-c {steps * CELLS}", effect=effect, goal="fit")
-    if any(isinstance(group.mlp, MoeMlp) for group in model.groups):
-        kept = largest(lambda n: _starts(question, {"n_cpu_moe": layers - n}) is not None, layers)
-        other = _starts(question, {"n_cpu_moe": layers - kept})
-        if other is not None:
-            yield _left_to_cpu(f"--n-cpu-moe {layers - kept}", other)
-    kept = largest(lambda n: _starts(question, {"n_gpu_layers": n}) is not None, layers)
-    other = _starts(question, {"n_gpu_layers": kept})
-    if other is not None and kept:
-        yield _left_to_cpu(f"-ngl {kept}", other)
-
-
-def _left_to_cpu(change: str, other: Deployed) -> Advice:
-    effect = f"{format_bytes(other.weight_bytes_per_gpu)} of weights on the GPU, the rest with the CPU: slower"
-    return Advice(change=change, effect=effect, goal="fit")
+    yield from offloaded(question)
 
 
 def _more_ranks(started: Started, question: Question) -> Iterator[Advice]:
@@ -118,23 +103,12 @@ def _more_ranks(started: Started, question: Question) -> Iterator[Advice]:
     field = "pipeline_parallel_size" if rules(question.deployment.engine).OFFLOADS else "tensor_parallel_size"
     ranks = getattr(question.deployment, field)
     while (ranks := 2 * ranks) <= MOST_RANKS:
-        other = _starts(question, {field: ranks})
+        other = starts(question, {field: ranks})
         if other is not None:
             effect = f"{format_bytes(other.weight_bytes_per_gpu)} of weights on each GPU instead of "
             effect += f"{format_bytes(budget.weights)}"
             yield Advice(change=f"{flag_of(field)} {ranks}", effect=effect, goal="fit")
             return
-
-
-def _starts(question: Question, update: dict[str, Any]) -> Deployed | None:
-    """The deployment with a change, if the engine then starts."""
-    try:
-        deployment = settled(question.model, question.gpu, replace(question.deployment, **update))
-        model = stored_as(question.model, deployment) if "quantization" in update else question.model
-        other = Deployed(question._replace(model=model, deployment=deployment))
-        return other if unfit_reason(other, operating_point(other)) is None else None
-    except KvcalcError:
-        return None
 
 
 def _peak(budget: MemoryBudget | None) -> int | None:

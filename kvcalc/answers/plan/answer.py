@@ -64,7 +64,8 @@ def plan(
     done = searched(space, names or priced(engine), Load(asked.demand, asked.targets, asked.limits), cores)
     outcome = done.within(asked.limits)
     if settings.objective == "usd":
-        outcome.met.extend(tuned(space, done.found, asked.demand, asked.targets, asked.limits))
+        more = tuned(space, done.found, asked.demand, asked.targets, asked.limits)
+        outcome = outcome._replace(met=[*outcome.met, *more], tried=outcome.tried + len(more))
     best = ranked(outcome.met, settings.objective) or ranked(outcome.beyond, settings.objective) or outcome.nearest
     if not best:
         return nothing_fits(asked, outcome, space, _inputs(asked))

@@ -8,6 +8,8 @@
 As `prefill` compares the two ways, and `simulate --prefill-replicas P` runs them.
 """
 
+from bisect import bisect_left
+from collections.abc import Callable
 from functools import cached_property
 from math import ceil
 from typing import NamedTuple
@@ -30,6 +32,7 @@ BETWEEN = ("network", "roce")  # links between machines
 BUSIEST = 0.9  # of the time that prompts may keep their pool; above it the wait is anybody's guess
 MOST_LAYOUTS = 16  # of the cheapest together, that are also tried apart
 MOST_TIMES = 3  # as many replicas as together
+SLACK = 8  # replicas: how far from the searched number more are tried
 ROUNDS = 20  # of the loop between the rate and the latencies
 
 
@@ -86,20 +89,40 @@ class Pools:
         return hastened(found, gain_of_drafts(self.deployed, batch, int(context)))
 
     def fewest(self, fewer_than: int) -> Apart | None:
-        """The fewest replicas of both that keep the targets, below a number; None: there is none."""
+        """The fewest replicas of both that keep the targets, below a number; None: there is none.
+
+        With more replicas for prompts the first token comes sooner, but requests come faster, and tokens slower: of
+        those that a first token needs, the fewest are as good as any. Where so many that decode are too few, so are
+        fewer; a few of them are tried all the same, for sequences come in whole numbers.
+        """
         most = self._most if self.targets.output_len > 1 else None
         if most is None or self.first is None:
             return None
         best: Apart | None = None
-        decode = max(1, ceil(self._decoding(most) / most))
-        while decode + 1 < fewer_than:
-            for prefill in range(self._prompts, fewer_than - decode):
-                one = self.at(prefill, decode)
-                if one is not None and all(use <= 1 for use in one.uses.values()):
-                    best, fewer_than = one, prefill + decode
-                    break
-            decode += 1
+        least = max(1, ceil(self._decoding(most) / most))
+        enough = _least(least, fewer_than, lambda decode: self._beside(decode, fewer_than) is not None)
+        for decode in range(max(least, enough - SLACK), fewer_than):
+            if decode + self._prompts >= fewer_than:
+                break
+            one = self._beside(decode, fewer_than - decode)
+            if one is not None and one.prefill + decode < fewer_than:
+                best, fewer_than = one, one.prefill + decode
         return best
+
+    def _beside(self, decode: int, most: int) -> Apart | None:
+        """The fewest replicas for prompts, fewer than `most`, that keep the targets beside so many that decode."""
+        prompts = _least(self._prompts, most, lambda number: self._soon_enough(number, decode))
+        for prefill in range(prompts, min(prompts + SLACK, most)):
+            one = self.at(prefill, decode)
+            if one is not None and all(use <= 1 for use in one.uses.values()):
+                return one
+        return None
+
+    def _soon_enough(self, prefill: int, decode: int) -> bool:
+        """Whether so many replicas for prompts keep up with them, and with the target for the first token."""
+        _, ttft, use, _ = self._loop(prefill, decode)
+        limit = self.targets.ttft_s
+        return use < BUSIEST and (limit is None or getattr(ttft, self.targets.judge) <= limit)
 
     def _decoding(self, most: int) -> float:
         """Sequences that decode at once at least: with replicas as full as they may be, requests are slowest."""
@@ -134,6 +157,14 @@ class Pools:
 
     def at(self, prefill: int, decode: int) -> Apart | None:
         """So many replicas of each at the load; None: prompts or sequences have no room."""
+        rate, ttft, use, batch = self._loop(prefill, decode)
+        room = self.found.fleet.room
+        if use >= BUSIEST or (room is not None and batch > room):
+            return None
+        return self._kept(prefill, decode, batch, (ttft, range_of(self.step(batch)), rate))
+
+    def _loop(self, prefill: int, decode: int) -> tuple[float, Range, float, int]:
+        """Requests a second, the first token, the share of time that prompts keep their pool, and sequences a step."""
         assert self.first is not None
         further = self.targets.output_len - 1
         ttft_s, batch = self.first.value, 1
@@ -146,11 +177,7 @@ class Pools:
             if wanted == batch:
                 break
             batch = wanted
-        room = self.found.fleet.room
-        if use >= BUSIEST or (room is not None and batch > room):
-            return None
-        ttft = Range(value=ttft_s, low=self.first.low, high=self.first.high + 2 * wait_s)
-        return self._kept(prefill, decode, batch, (ttft, range_of(self.step(batch)), rate))
+        return rate, Range(value=ttft_s, low=self.first.low, high=self.first.high + 2 * wait_s), use, batch
 
     def _kept(self, prefill: int, decode: int, batch: int, speed: tuple[Range, Range, float]) -> Apart:
         ttft, tpot, rate = speed
@@ -162,6 +189,11 @@ class Pools:
             uses["e2e"] = whole / targets.e2e_s
         paid = bill(deployed.gpu, deployed.deployment, prefill + decode)
         return Apart(self.found, prefill, decode, batch, ttft, tpot, rate, paid.usd_per_hour, uses)
+
+
+def _least(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The smallest number from `low` and below `high` that holds, where all larger ones do too; `high`: none."""
+    return low + bisect_left(range(low, high), True, key=holds)
 
 
 def apart(found: list[Found], demand: Demand, targets: Targets, limits: Limits) -> list[Apart]:

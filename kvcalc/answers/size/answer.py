@@ -14,6 +14,7 @@ from kvcalc.answers.verdict import Verdict, verdict
 from kvcalc.counting.work import Step
 from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
+from kvcalc.engines.contract import Rules
 from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.results.base import Figure, Range
 from kvcalc.results.size import (
@@ -170,9 +171,10 @@ def _memory(deployed: Deployed) -> tuple[MemoryTerm, ...]:
     if budget.workspace.high:
         terms.append(_ranged("workspace", budget.workspace, "kept by attention and kernels"))
     if budget.non_torch.high:
-        terms.append(_ranged("outside PyTorch", budget.non_torch, ""))
+        terms.append(_ranged(deployed.engine.OUTSIDE, budget.non_torch, ""))
     if budget.activation is not None:
-        terms.append(_ranged("activation peak", budget.activation.peak, f"in the {budget.activation.phase}"))
+        phase = f"in the {budget.activation.phase}" if deployed.engine.PEAK == Rules.PEAK else ""
+        terms.append(_ranged(deployed.engine.PEAK, budget.activation.peak, phase))
     if budget.graphs.high:
         note = "" if budget.graphs_charged else "on top of the share"
         terms.append(_ranged("CUDA graphs", budget.graphs, note))

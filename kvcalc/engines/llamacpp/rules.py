@@ -23,10 +23,11 @@ class LlamaCpp(Rules):
     OFFLOADS = True
     TAKES_WHAT_IS_ASKED = True
     WEIGHTS_AS_IN_FILE = True
+    OUTSIDE, PEAK = "driver and runtime", "compute buffer"
     QUANTIZATIONS = ("gguf",)
     MEASURED_VENDORS = ()
     SMALLER_CACHES = ("q8_0", "q4_0")
-    ADVISED = ("kv_cache_dtype",)
+    ADVISED = ("kv_cache_dtype", "quantization", "pipeline_parallel_size")
     FLAGS: ClassVar = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
     OWN = ("ctx_size", "parallel")
     NOT_ON = ("AWS", "Google")  # ggml has no backend for them

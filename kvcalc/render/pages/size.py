@@ -123,7 +123,7 @@ def _step(result: SizeResult, replicas: int) -> Facts:
                 ),
             )
         )
-    title = f"One decode step of {format_things(result.batch or 0, 'sequence')} at {format_count(result.mean_context)}"
+    title = f"One decode step of {_batch(result)} at {format_count(result.mean_context)}"
     if result.max_batch == 0 and result.mean_context < result.context:
         return Facts(title=f"{title}, the longest that fits", rows=tuple(rows))
     if result.mean_context != result.context:
@@ -133,6 +133,13 @@ def _step(result: SizeResult, replicas: int) -> Facts:
     if result.fits is False:
         title += ", if they fitted"
     return Facts(title=title, rows=tuple(rows))
+
+
+def _batch(result: SizeResult) -> str:
+    """How many sequences; that they are all that fit is said where nobody asked for so many or fewer."""
+    batch = result.batch or 0
+    full = batch > 1 and batch == result.max_batch
+    return f"all {format_count(batch)} sequences that fit," if full else format_things(batch, "sequence")
 
 
 def _speed(tokens_per_s: float, cost: float | None, remark: str) -> str:
