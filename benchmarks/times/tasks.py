@@ -15,14 +15,17 @@ from times.sums import Parts, decode_sums, named, prefill_sums, sums_of
 
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Step
+from kvcalc.timing.carried_prompts import carried
 from kvcalc.timing.chunks import Chunks, chunks
-from kvcalc.timing.closed_loop import Loop, Times, Turn, carried, prompts_first
+from kvcalc.timing.closed_loop import Loop, Times, Turn
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.estimate import KernelSums, busy_prompt_time, front_end_time, kernel_sums, prompt_time, step_time
 from kvcalc.timing.passes import Pass
 from kvcalc.timing.prompts import Requests, packed_prompts, shared_by
+from kvcalc.timing.prompts_first import prompts_first
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import (
+    FEWER,
     closed_loop_tpot,
     first_token,
     polling,
@@ -79,6 +82,7 @@ def _prepare_tpot(setting: Setting, profile: Profile) -> dict[str, Any]:
     alone, packed = _alone_sums(replica, pieces), packed_prompts(replica, asked).sums / shared_by(replica, asked)
     return (
         named("decode", decode_sums(setting, profile, sequences, asked.context))
+        | named("fewer", decode_sums(setting, profile, FEWER * sequences, asked.context))
         | named("carried", added / sharing)
         | named("prefill", alone)
         | named("packed", packed)
@@ -110,14 +114,15 @@ def _step_s(parts: Parts, profile: Profile) -> Any:
 def _loop(parts: Parts, profile: Profile) -> Loop:
     """As `timing.serving.mixed_loop` has it."""
     turn = Turn(**{one.name: parts[f"turn.{one.name}"] for one in fields(Turn)})
-    step_s = _step_s(parts, profile)
+    step_s, sequences = _step_s(parts, profile), parts["decoding"]
+    fewer_s = step_time(sums_of("fewer", parts), profile, FEWER * sequences)
     times = Times(
         front_s=front_end_time(profile, turn.clients),
         step_s=step_s,
-        token_s=step_s,
         prompt_s=_prompt(parts, profile, "carried"),
         alone_s=_prompt(parts, profile, "prefill"),
         packed_s=_prompt(parts, profile, "packed"),
+        each_s=np.where(parts["equal"] > 0, 0.0, (step_s - fewer_s) / ((1 - FEWER) * sequences)),
     )
     return prompts_first(turn, times) if profile.prefill_first else carried(turn, times)
 

@@ -9,7 +9,8 @@ from kvcalc.counting.work import Step
 from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
 from kvcalc.results.performance import Serving
-from kvcalc.timing.closed_loop import Loop, Times, Turn, lengths
+from kvcalc.timing.carried_prompts import lengths
+from kvcalc.timing.closed_loop import Loop, Times, Turn
 from kvcalc.timing.estimate import Estimate, front_end_time
 from kvcalc.timing.passes import pass_of
 from kvcalc.timing.prompts import carried_time
@@ -74,22 +75,33 @@ def _mixed_token(replica: Replica, asked: Clients, serving: Serving, gain: Estim
     """Where lengths differ: of the others' prompts, those that pass while a request decodes."""
     prompt = serving.ttft_alone_s.value - replica.machine.profile.front_end_alone_s
     turn, times, loop = mixed_loop(replica, asked.requests, asked.running, prompt, gain)
-    yield from _drafted(float(times.step_s), gain)
-    wave = 1 / asked.requests.waves
-    counted = {"clients": asked.running, "first_wave": wave}
-    if replica.machine.profile.prefill_first:
-        formula = "(clients - 1 - missed) * (1 - first_wave / 2)"
-        inputs: dict[str, float] = {**counted, "missed": float(loop.missed)}
-    else:
-        away = "min(bunching * absent_steps / (output_len - 1 + absent_steps), 1)"
-        formula = f"(clients - 1) * (1 - first_wave / 2) * (1 - {away})"
-        inputs = {**counted, "bunching": float(turn.crowd), "absent_steps": float(loop.absent),
-                  "output_len": asked.requests.output_len}  # fmt: skip
+    if asked.running > 1:
+        yield _step(turn, times, loop)
+    yield from _drafted(float(loop.step_s), gain)
+    yield _missed(turn, loop, replica.machine.profile.prefill_first)
+    inputs = {"clients": asked.running, "first_wave": 1 / asked.requests.waves, "missed": float(loop.missed)}
+    formula = "(clients - 1 - missed) * (1 - first_wave / 2)"
     yield figure_of("others' prompts while a request decodes", formula, inputs, "prompts", SOURCE)
-    inputs = {"step_s": float(times.token_s), "prompts": float(loop.prompts), "carried_s": float(loop.passing_s),
-              "output_len": asked.requests.output_len}  # fmt: skip
+    inputs = {"step_s": float(loop.step_s / times.gain), "prompts": float(loop.prompts),
+              "carried_s": float(loop.passing_s), "output_len": asked.requests.output_len}  # fmt: skip
     formula = "step_s + prompts / (output_len - 1) * carried_s"
     yield figure_of("time per output token", formula, inputs, "s", SOURCE)
+
+
+def _step(turn: Turn, times: Times, loop: Loop) -> Figure:
+    """A step of those who decode: fewer than where the front end takes no time."""
+    inputs = {"step_s": float(times.step_s), "sequences": float(turn.decoding), "decoding": float(loop.decoding),
+              "each_s": float(times.each_s)}  # fmt: skip
+    return figure_of("a step", "step_s - (sequences - decoding) * each_s", inputs, "s", SOURCE)
+
+
+def _missed(turn: Turn, loop: Loop, first: bool) -> Figure:
+    """Of the others' prompts, those that pass while a request does not decode: its own step has some too."""
+    steps = "absent_steps" if first else "(absent_steps - 1)"
+    inputs = {"arriving": float(turn.arriving_beside(loop.absent)), "absent_steps": float(loop.absent),
+              "beside": float(loop.load.beside / turn.pieces), "clients": float(turn.clients)}  # fmt: skip
+    formula = f"min(arriving * {steps} + beside, clients - 1)"
+    return figure_of("others' prompts missed", formula, inputs, "prompts", SOURCE)
 
 
 def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
@@ -110,8 +122,8 @@ def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
         yield figure_of(name, f"max(front_end_s + prompt_s * prompts, {passing})", inputs, "s", SOURCE)
         return
     turn, times, loop = mixed_loop(replica, requests, clients, prompt, speed.loop_gain)
-    if not profile.prefill_first and clients > 1:
-        yield _wait(turn, times, loop)
+    if clients > 1:
+        yield (_burst if profile.prefill_first else _wait)(turn, times, loop)
     step = float(times.step_s)
     inputs = {
         **front,
@@ -130,12 +142,24 @@ def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
 
 def _wait(turn: Turn, times: Times, loop: Loop) -> Figure:
     """The rest of the step that is under way, longer where it has prompts, and the steps that are planned already."""
-    longer, carrying, mean_s = (float(one) for one in lengths(turn, times, loop.load))
-    inputs = {"carrying": carrying, "step_s": float(times.step_s), "prompts_s": longer, "mean_s": mean_s,
+    found = lengths(turn, loop.step_s, turn.arriving_beside(loop.absent), loop.load)
+    longer, _, mean_s, square_s2 = (float(one) for one in found)
+    inputs = {"step_s": float(loop.step_s), "prompts_s": longer, "mean_s": mean_s, "square_s2": square_s2,
               "ahead": float(turn.ahead), "full_steps": float(turn.queued)}  # fmt: skip
-    square = "(1 - carrying) * step_s ** 2 + carrying * (step_s + prompts_s) ** 2"
-    formula = f"({square}) / (2 * mean_s) + ahead * mean_s + full_steps * (step_s + prompts_s)"
+    formula = "square_s2 / (2 * mean_s) + ahead * mean_s + full_steps * (step_s + prompts_s)"
     return figure_of("wait for a step", formula, inputs, "s", SOURCE)
+
+
+def _burst(turn: Turn, times: Times, loop: Loop) -> Figure:
+    """The steps that are planned already, half of a burst of prompts, and half of the step of prompts under way."""
+    arriving = turn.arriving_beside(loop.absent)
+    away = (times.front_s + (turn.ahead + 0.5) * loop.step_s) / loop.step_s
+    inputs = {"step_s": float(loop.step_s), "ahead": float(turn.ahead), "away_steps": float(away),
+              "ends": float(min(arriving * away, turn.others)), "carried_s": float(loop.passing_s),
+              "arriving": float(arriving), "own_s": float(loop.own_s)}  # fmt: skip
+    burst = "max(ends * carried_s - away_steps * step_s, 0) / 2"
+    rest = "own_s / 2 / (1 + step_s / (arriving * carried_s))"
+    return figure_of("wait for a step", f"(ahead + 0.5) * step_s + {burst} + {rest}", inputs, "s", SOURCE)
 
 
 def _crowded(serving: Serving, together: Steady) -> Iterator[Figure]:

@@ -1,22 +1,18 @@
 """A closed loop of clients whose requests differ in length, counted in steps: who decodes, and what a prompt waits for.
 
-N clients each send their next request when the last is answered; O tokens come out on average. Every step gives each
-request that decodes one token, however long the step takes: so others' prompts are counted in steps, not in seconds. A
-request decodes for O - 1 steps; A steps pass from its last token to the first of its client's next one. Of the N - 1
-others' prompts, C times as many as on average come in these steps where clients are still bunched from their start.
+N clients each send their next request when the last is answered; O tokens come out on average. Every step that decodes
+gives each request one token, however long it takes: so others' prompts are counted in steps, not in seconds. A request
+decodes for O - 1 steps; A steps pass from its last token to the first of its client's next one.
 
-    TPOT = step(n) + P / (O - 1) · Δ     P = (N - 1) · (1 - s / 2) · (1 - C · A / (O - 1 + A))
-    n    = 1 + (N - 1) · (O - 1) / (O - 1 + A)
-    A    = 1 + ahead + pieces + queue + front end / TPOT
-    a    = C · (N - 1) / (O - 1 + A)     others' prompts a step
-    k    = a / (1 - e^-a)                prompts that share a step that has any: arrivals are independent
+    n    = (1 + (N - 1) · (O - 1) / (O - 1 + A)) · (1 - s · d / 6)        who decodes, as a request sees it
+    TPOT = step(n) + P / (O - 1) · Δ        P = (N - 1 - M) · (1 - s / 2)
     TTFT = front end + (1 - s) · (wait + own) + s · (N + 1) / 2 · pf
-    wait = what is left of the step under way, `ahead` steps that were planned before it ended, and full ones
-    own  = pieces · step + min(1 + a, room) · Δ
 
-Δ is what one of k prompts adds to a step; s the first wave, which comes at once: its prompts (pf each, as many together
-as a step has room for) find few who decode yet. A scheduler that runs prompts in steps of their own
-halts decode meanwhile: there prompts queue for each other in seconds (`prompts_first`).
+Δ is what one prompt adds to the steps that carry it, M those of the others' that pass while a request does not decode.
+s is the first wave, which comes at once: its prompts (pf each, as many together as a step has room for) find few who
+decode yet. The last wave has none behind it: of the N who are left ever fewer decode, for its requests a sixth fewer on
+average where they end over a whole turn, and less where over a part d of one. What A, M, wait and own are the scheduler
+says: its steps carry prompts and decode together (`carried_prompts`), or prompts halt decode (`prompts_first`).
 
 Unit: s
 Source: arithmetic on the schedulers' rules (docs/explanation/simulate.md), Reiser & Lavenberg 1980 for what one of N
@@ -32,7 +28,6 @@ from typing import NamedTuple
 from kvcalc.counting.arrays import Quantity, greatest, is_array, least
 
 LEAST_IDLE = 0.1  # a queue of prompts is taken to end, however busy the engine
-ROUNDS = 3  # of the one equation that has its answer on both sides; each leaves under a tenth of the error before
 FEWEST = 1e-9
 
 
@@ -47,6 +42,7 @@ class Turn:
     pieces: Quantity = 1  # steps that one prompt takes at least
     load: Quantity = 0.0  # tokens of a prompt over those of a step
     crowd: Quantity = 1.0  # C
+    apart: Quantity = 1.0  # d
     looks: Quantity = 1  # decode steps from one look for requests to the next
 
     @cached_property
@@ -77,18 +73,22 @@ class Turn:
 
     @cached_property
     def decoding(self) -> Quantity:
-        """Sequences of a step, as a request that decodes sees it: itself, and the others as often as they do."""
-        return 1 + self.others * self.further / (self.further + self.away)
+        """Sequences of a step where the front end takes no time."""
+        return self.decoding_beside(self.away)
 
-    @cached_property
-    def arriving(self) -> Quantity:
+    def decoding_beside(self, absent: Quantity) -> Quantity:
+        """n, where each request is absent for so many steps: itself, and the others as often as they decode."""
+        all_day = self.others * self.further / (self.further + absent)
+        return 1 + all_day * (1 - self.first_wave * self.apart / 6)
+
+    def arriving_beside(self, absent: Quantity) -> Quantity:
         """Others' prompts a step, when one's own comes."""
-        return self.crowd * self.others / (self.further + self.away)
+        return self.crowd * self.others / (self.further + absent)
 
     @cached_property
     def sharing(self) -> Quantity:
-        """k: pieces of prompts in a step that has any, as many as its budget holds."""
-        return least(together(self.arriving * self.pieces), self.room)
+        """Pieces of prompts in a step that has any, as many as its budget holds: where arrivals are independent."""
+        return least(together(self.arriving_beside(self.away) * self.pieces), self.room)
 
     @cached_property
     def room(self) -> Quantity:
@@ -105,18 +105,24 @@ class Times(NamedTuple):
     """Seconds of what the loop is made of: numbers, or arrays."""
 
     front_s: Quantity  # outside the engine
-    step_s: Quantity  # of those who decode
-    token_s: Quantity  # the same for each token that drafts make of it; without drafts the step
-    prompt_s: Quantity  # that one prompt adds to the step that carries it
+    step_s: Quantity  # of those who decode where the front end takes no time
+    prompt_s: Quantity  # that one prompt adds to the steps that carry it, as many together as come by chance
     alone_s: Quantity  # of a prompt with nobody else there
     packed_s: Quantity  # of one prompt among as many as a step holds
+    each_s: Quantity = 0.0  # of `step_s`, what one sequence less takes off
+    gain: Quantity = 1.0  # how many times faster than steps tokens come, where drafts are checked
+
+    def step_of(self, turn: Turn, decoding: Quantity) -> Quantity:
+        """A step of so many sequences that decode."""
+        return self.step_s - (turn.decoding - decoding) * self.each_s
 
 
 class Load(NamedTuple):
     """What steps carry."""
 
     prompt_s: Quantity  # that a prompt adds
-    sharing: Quantity  # prompts of a step that has any
+    sharing: Quantity  # prompts, or pieces of them, of a step that has any
+    beside: Quantity  # others' that share a prompt's own step
 
 
 class Loop(NamedTuple):
@@ -124,9 +130,11 @@ class Loop(NamedTuple):
 
     tpot_s: Quantity
     ttft_s: Quantity
+    step_s: Quantity  # of those who decode
     prompts: Quantity  # P: others' that pass while it decodes
-    missed: Quantity  # of the others', those that pass while it does not
+    missed: Quantity  # M: of the others', those that pass while it does not
     absent: Quantity  # A
+    decoding: Quantity  # n
     passing_s: Quantity  # that each of the prompts adds to its steps
     wait_s: Quantity  # from its arrival to the step that begins its prompt
     own_s: Quantity  # that step, and those of further pieces
@@ -151,12 +159,24 @@ def together(arriving: Quantity) -> Quantity:
     return arriving / -expm1(-arriving)
 
 
+def width_after(turn: Turn, spread: float, waves: float) -> Quantity:
+    """Steps in which the prompts of a wave come, so many waves after the first.
+
+    The first come over as many steps as their prompts fill. A wave later answers that are up to `spread` longer or
+    shorter have drawn them apart by twice that, and so on with the root of the waves.
+
+    Unit: steps
+    >>> width_after(Turn(clients=10, output_len=100), 0.1, 4)
+    40.0
+    """
+    found: Quantity = ((turn.clients * turn.load) ** 2 + waves * (2 * spread * turn.output_len) ** 2) ** 0.5
+    return found
+
+
 def crowding(turn: Turn, spread: float, waves: float) -> Quantity:
     """C: the mean over the waves of how much narrower than a turn the time is in which a wave's prompts come.
 
-    All begin at once, over as many steps as their prompts fill. A wave later answers that are up to `spread` longer or
-    shorter have drawn them apart by twice that, and so on with the root of the waves: until they fill a turn, and
-    prompts come evenly.
+    Later waves fill a turn, and prompts come evenly.
 
     Unit: none
     >>> turn = Turn(clients=64, output_len=128)
@@ -170,95 +190,21 @@ def crowding(turn: Turn, spread: float, waves: float) -> Quantity:
     bunched = min(later, ceil(1 / (2 * spread) ** 2)) if spread else later
     total: Quantity = float(later - bunched)
     for wave in range(1, bunched + 1):
-        width = ((turn.clients * turn.load) ** 2 + wave * (2 * spread * turn.output_len) ** 2) ** 0.5
-        total = total + greatest(whole / greatest(width, 1), 1)
+        total = total + greatest(whole / greatest(width_after(turn, spread, wave), 1), 1)
     return least(total / later, whole / turn.away)
 
 
-def carried(turn: Turn, times: Times) -> Loop:
-    """A scheduler whose steps carry prompts and decode together."""
-    tpot_s, absent, load = times.token_s, turn.away, Load(times.prompt_s, turn.sharing)
-    missed = prompts = passing_s = turn.others * 0.0
-    early = turn.first_wave / (2 - turn.first_wave)  # half of the first wave's prompts pass, in full steps
-    for _ in range(ROUNDS):
-        absent, load = turn.away + times.front_s / tpot_s, shared_steps(turn, times, load)
-        missed = turn.others * least(turn.crowd * absent / (turn.further + absent), 1)
-        prompts = (turn.others - missed) * (1 - turn.first_wave / 2)
-        passing_s = (1 - early) * load.prompt_s + early * least(times.packed_s, load.prompt_s)
-        tpot_s = times.token_s + prompts / turn.further * passing_s
-    wait_s = turn.several * under_way(turn, times, load)
-    own_s = turn.pieces * times.step_s + least(1 + turn.arriving * turn.pieces, turn.room) * load.prompt_s
-    return _with_first(turn, times, Loop(tpot_s, 0.0, prompts, missed, absent, passing_s, wait_s, own_s, 0.0, load))
+def shared(turn: Turn, times: Times, apart: Quantity) -> Quantity:
+    """Seconds that a prompt adds where each has `apart` of a step to itself.
 
-
-def shared_steps(turn: Turn, times: Times, load: Load) -> Load:
-    """How many prompts share a step, and what each then adds.
-
-    A request comes a front end's time after the answer before it. So a long step, which carries prompts, takes in those
-    of more steps than a short one: of as many as ended in that time, and of the one that ended as it began.
+    What a step pays once is shared: a prompt's part is linear in 1 / k, from what was asked for to a full step.
     """
-    longer, carrying, mean_s = lengths(turn, times, load)
-    steps = least(1 + times.front_s / mean_s, (times.step_s + longer) / mean_s)
-    in_long = least(carrying * steps, 1)
-    coming = turn.arriving * turn.pieces
-    apart = in_long / least(together(coming * steps), turn.room)
-    apart = apart + (1 - in_long) / least(together(coming * times.step_s / mean_s), turn.room)
-    # What a step pays once is shared: a prompt's part is linear in 1 / k, from what was asked for to a full step.
     full_s = least(times.packed_s, times.prompt_s)
     part = (apart - 1 / turn.room + FEWEST) / (1 / turn.sharing - 1 / turn.room + FEWEST)
-    return Load(full_s + (times.prompt_s - full_s) * least(part, 1), 1 / apart)
+    return full_s + (times.prompt_s - full_s) * least(part, 1)
 
 
-def lengths(turn: Turn, times: Times, load: Load) -> tuple[Quantity, Quantity, Quantity]:
-    """By how much prompts lengthen a step that has any, the share of steps that do, and the mean step."""
-    longer = load.prompt_s * load.sharing / turn.pieces
-    carrying = least(turn.arriving * turn.pieces / load.sharing, 1)
-    return longer, carrying, times.step_s + carrying * longer
-
-
-def under_way(turn: Turn, times: Times, load: Load) -> Quantity:
-    """Seconds until the step that takes a new prompt: the rest of the present one, those planned, and full ones.
-
-    Who arrives falls into long steps more often.
-    """
-    longer, carrying, mean_s = lengths(turn, times, load)
-    square = (1 - carrying) * times.step_s**2 + carrying * (times.step_s + longer) ** 2
-    return square / (2 * mean_s) + turn.ahead * mean_s + turn.queued * (times.step_s + longer)
-
-
-def prompts_first(turn: Turn, times: Times) -> Loop:
-    """A scheduler that runs all prompts that wait before it decodes on: they queue for each other."""
-    joining = turn.several * (turn.ahead + 0.5)
-    arriving = turn.others / (turn.further + turn.ahead + 0.5)
-    own_s = least(1 + arriving, turn.room) * times.prompt_s
-    tpot_s, wait_s = times.token_s, joining * times.step_s
-    missed = prompts = turn.others * 0.0
-    for _ in range(3 * ROUNDS):
-        decoding_s = times.front_s + wait_s + own_s + turn.further * tpot_s - times.prompt_s
-        queue_s = prompt_wait(turn.clients, times.prompt_s, decoding_s)
-        missed = turn.others * times.front_s / (times.prompt_s + decoding_s) + queue_s / times.prompt_s
-        missed = missed + arriving * (joining + (turn.looks - 1) / 2) + least(arriving, turn.room - 1)
-        missed = least(missed, turn.others)
-        prompts = (turn.others - missed) * (1 - turn.first_wave / 2)
-        tpot_s = times.token_s + prompts / turn.further * times.prompt_s
-        wait_s = queue_s + joining * times.step_s
-    load = Load(times.prompt_s, turn.sharing)
-    found = Loop(tpot_s, 0.0, prompts, missed, turn.away, times.prompt_s, wait_s, own_s, 0.0, load)
-    return _with_first(turn, times, found)
-
-
-def prompt_wait(clients: Quantity, prompt_s: Quantity, decoding_s: Quantity) -> Quantity:
-    """Seconds that a prompt waits for others': a queue of N - 1 that each take pf and then decode for a while.
-
-    >>> prompt_wait(clients=6, prompt_s=0.1, decoding_s=0.9)
-    0.05
-    """
-    others = clients - 1
-    busy = others * prompt_s / (prompt_s + decoding_s)
-    return prompt_s * least(busy / (2 * greatest(1 - busy, LEAST_IDLE)), others / 2)
-
-
-def _with_first(turn: Turn, times: Times, found: Loop) -> Loop:
+def with_first(turn: Turn, times: Times, found: Loop) -> Loop:
     """With the time to first token: of the first wave, and of the others. Who is alone has its prompt alone."""
     alone_s = (1 - turn.several) * times.alone_s
     own_s = turn.several * found.own_s + alone_s

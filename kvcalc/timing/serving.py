@@ -21,13 +21,15 @@ from dataclasses import replace
 from math import exp, hypot, log
 from typing import NamedTuple
 
-from kvcalc.counting.arrays import Quantity, greatest, least
+from kvcalc.counting.arrays import Quantity, greatest, is_array, least
 from kvcalc.counting.work import Step
-from kvcalc.timing.closed_loop import Loop, Times, Turn, carried, crowding, prompts_first
+from kvcalc.timing.carried_prompts import carried
+from kvcalc.timing.closed_loop import Loop, Times, Turn, crowding, width_after
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.estimate import Estimate, front_end_time
 from kvcalc.timing.passes import pass_of
 from kvcalc.timing.prompts import Requests, alone_time, busy_prompt, carried_time, packed_prompts, shared_by, steps_of
+from kvcalc.timing.prompts_first import prompts_first
 from kvcalc.timing.ranges import range_around
 from kvcalc.timing.replica import Replica
 
@@ -35,6 +37,7 @@ LARGEST_BATCH = 65_536
 # How many run at once is itself an estimate, and those that wait their turn at the prompt do not decode: with more
 # clients than places, measured times per token are up to a third below the estimate. A judgement on some twenty runs.
 CROWDED_LOW, CROWDED_HIGH = 0.75, 1.15
+FEWER = 0.9  # of the sequences: between the two a step is taken as linear
 NO_DRAFTS = Estimate(1.0, 1.0, 1.0)
 
 
@@ -93,9 +96,12 @@ def turn_of(replica: Replica, asked: Requests, clients: Quantity) -> Turn:
         load=max(asked.computed, 1) / replica.budget,
         looks=replica.recv_interval,
     )
-    if replica.machine.profile.prefill_first:
-        return turn
-    return replace(turn, crowd=crowding(turn, asked.spread, asked.waves))
+    if asked.equal:
+        return replace(turn, apart=0.0)
+    if not replica.machine.profile.prefill_first:
+        turn = replace(turn, crowd=crowding(turn, asked.spread, asked.waves))
+    width = width_after(turn, asked.spread, asked.waves - 1)
+    return replace(turn, apart=least(width / (turn.further + turn.away), 1))
 
 
 def mixed_loop(
@@ -108,12 +114,21 @@ def mixed_loop(
     times = Times(
         front_s=front_end_time(profile, clients),
         step_s=step_s,
-        token_s=step_s / gain.value,
         prompt_s=carried_time(replica, asked, sequences, sharing),
         alone_s=alone_s,
         packed_s=packed_prompts(replica, asked).time_s / shared_by(replica, asked),
+        each_s=0.0 if asked.equal else each_sequence(replica, asked.context, sequences, step_s),
+        gain=gain.value,
     )
     return turn, times, prompts_first(turn, times) if profile.prefill_first else carried(turn, times)
+
+
+def each_sequence(replica: Replica, context: float, sequences: Quantity, step_s: Quantity) -> Quantity:
+    """Seconds that one sequence less takes off a step of so many."""
+    if not is_array(sequences) and sequences == 1:
+        return 0.0
+    fewer_s = pass_of(replica, Step(decode=FEWER * sequences, context=context)).time_s
+    return (step_s - fewer_s) / ((1 - FEWER) * sequences)
 
 
 def equal_loop(

@@ -1,38 +1,39 @@
 """The closed loop in steps, worked out by hand at round numbers, and its limits."""
 
 from dataclasses import replace
+from math import exp
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.timing.closed_loop import (
-    Load,
-    Times,
-    Turn,
-    carried,
-    crowding,
-    prompt_wait,
-    prompts_first,
-    shared_steps,
-    together,
-    under_way,
-)
+from kvcalc.timing.carried_prompts import carried
+from kvcalc.timing.closed_loop import Times, Turn, crowding, shared, together, width_after
+from kvcalc.timing.prompts_first import prompts_first
 
 # A front end that takes no time, steps of 10 ms, prompts of 100 ms that never share one.
-TIMES = Times(front_s=0.0, step_s=0.01, token_s=0.01, prompt_s=0.1, alone_s=0.1, packed_s=0.1)
+TIMES = Times(front_s=0.0, step_s=0.01, prompt_s=0.1, alone_s=0.1, packed_s=0.1)
 WHOLE = {"load": 1.0}  # a prompt fills a step
 
 
-def test_others_prompts_are_counted_in_steps() -> None:
+def test_who_decodes_is_counted_in_steps() -> None:
     """11 clients, 100 tokens: 99 steps of 102 it decodes, for 3 it is away; so do the ten others."""
     turn = Turn(11, 100, load=1e-6)
     assert (turn.away, turn.decoding) == (pytest.approx(3), pytest.approx(1 + 10 * 99 / 102))
-    found = carried(turn, TIMES)
-    assert found.prompts == pytest.approx(10 * 99 / 102)
-    assert found.tpot_s == pytest.approx(0.01 + 10 / 102 * 0.1)
+    assert turn.arriving_beside(3) == pytest.approx(10 / 102)
     # Planned a step later, and computed in two pieces: 1 + 2 + 2 steps.
     assert Turn(11, 100, ahead=2, pieces=2).away == 5
+
+
+def test_the_last_wave_has_none_behind_it() -> None:
+    """Of its requests one ends at once and one after a whole turn: who is left after y of it has met 1 - y, for what it
+    has left, x: the mean of x² / 2 over x from 0 to 1 is a sixth. Half as far apart, half as much."""
+    every = Turn(11, 100).decoding_beside(3)
+    assert Turn(11, 100, first_wave=0.1).decoding_beside(3) == pytest.approx(1 + (every - 1) * (1 - 0.1 / 6))
+    assert Turn(11, 100, first_wave=0.1, apart=0.5).decoding_beside(3) == pytest.approx(
+        1 + (every - 1) * (1 - 0.1 / 12)
+    )
+    assert Turn(11, 100, first_wave=0.1, apart=0).decoding_beside(3) == every
 
 
 def test_prompts_that_fill_steps_queue() -> None:
@@ -44,13 +45,38 @@ def test_prompts_that_fill_steps_queue() -> None:
     assert Turn(3, 2, load=0.9).queued == pytest.approx(0.9 * (1.8 / 4) ** 2 / (2 * (1 - 1.8 / 4)))
 
 
+def test_others_prompts_pass_while_a_request_decodes() -> None:
+    """No front end, a step for each: of a = 10 / 102 a step those of the step under way and the planned one are missed.
+
+    Its own step has room for no other.
+    """
+    turn = Turn(11, 100, load=1.0, crowd=1.0)
+    found = carried(replace(turn, load=0.999), TIMES)
+    absent = replace(turn, load=0.999).away
+    missed = 10 / (99 + absent) * (absent - 1) + found.load.beside
+    assert found.absent == pytest.approx(absent)
+    assert found.load.beside == pytest.approx(0.001, rel=0.01)
+    assert found.missed == pytest.approx(missed)
+    assert found.prompts == pytest.approx(10 - missed)
+    assert found.tpot_s == pytest.approx(0.01 + (10 - missed) / 99 * 0.1)
+    # Twice as many where they come twice as dense, never more than there are.
+    assert carried(replace(turn, crowd=2.0), TIMES).missed > 1.9 * missed
+    assert carried(replace(turn, crowd=1000.0), TIMES).prompts == 0
+
+
 def test_a_front_end_lets_further_steps_pass() -> None:
-    """40 ms at 20 ms a token are two steps more: P = 9 · 98 / 105 leaves TPOT at 20 ms where prompts take 0.119 s."""
-    prompts = 9 * 98 / 103
-    times = TIMES._replace(front_s=0.04, prompt_s=0.01 * 98 / prompts, packed_s=1.0, alone_s=1.0)
+    """Prompts of no time: steps of 10 ms end 4 times in 40 ms, and one is under way, half over on average."""
+    times = Times(front_s=0.04, step_s=0.01, prompt_s=0.0, alone_s=1.0, packed_s=0.0)
     found = carried(Turn(10, 99, **WHOLE), times)
-    assert found.absent == pytest.approx(5, rel=1e-3)
-    assert found.tpot_s == pytest.approx(0.02, rel=1e-3)
+    queued = Turn(10, 99, **WHOLE).queued
+    assert found.absent == pytest.approx(4.5 + 1 + 1 + queued)
+    # Each sequence less is 1 ms less: of nine others 8.398 decode, where without the front end 8.724 would.
+    slow = carried(Turn(10, 99, **WHOLE), times._replace(each_s=0.001))
+    all_there, there = (1 + 9 * 98 / (98 + away) for away in (3 + queued, slow.absent))
+    assert slow.decoding == pytest.approx(there)
+    assert slow.step_s == pytest.approx(0.01 - (all_there - there) * 0.001, rel=1e-4)
+    # Where tokens come twice as fast as steps, TPOT is half of it.
+    assert carried(Turn(10, 99, **WHOLE), times._replace(gain=2.0)).tpot_s == pytest.approx(0.005)
 
 
 def test_half_of_the_first_waves_prompts_find_nobody_who_decodes() -> None:
@@ -62,31 +88,31 @@ def test_half_of_the_first_waves_prompts_find_nobody_who_decodes() -> None:
     assert some.ttft_s == pytest.approx(0.1 * 0.6 + 0.9 * (some.wait_s + some.own_s))
 
 
-def test_who_arrives_waits_for_the_step_under_way_and_the_one_planned() -> None:
-    """No others: half a step, and one. With prompts in every fourth step: steps of 10 and of 110 ms."""
-    turn = Turn(11, 100, **WHOLE)
-    quiet = carried(turn, TIMES)
-    assert under_way(replace(turn, clients=1), TIMES, quiet.load) == pytest.approx(0.015)
-    often = Turn(1 + 0.25 * 102, 100, **WHOLE)
-    assert often.arriving == pytest.approx(0.25, rel=1e-3)
-    mean_s = 0.75 * 0.01 + 0.25 * 0.11
-    rest_s = (0.75 * 0.01**2 + 0.25 * 0.11**2) / (2 * mean_s)
-    full_s = often.queued * 0.11
-    assert under_way(often, TIMES, quiet.load) == pytest.approx(rest_s + mean_s + full_s, rel=1e-3)
-
-
 def test_prompts_that_come_together_share_a_step() -> None:
     """Arrivals at random, one a step on average: 1 / (1 - 1/e) in a step that has any; where a step holds one, one."""
     assert together(1.0) == pytest.approx(1.58198, rel=1e-5)
     turn = Turn(103, 100, load=0.001)
-    assert turn.arriving == pytest.approx(1)
     assert turn.sharing == pytest.approx(1.58198, rel=1e-5)
     assert replace(turn, load=1.0).sharing == 1
+
+
+def test_what_a_step_pays_once_is_shared() -> None:
+    """20 ms where 1.27 share a step as they come by chance, 12 ms where five do: linear in a prompt's part of it."""
+    times = Times(0.03, 0.01, 0.02, 0.03, 0.012)
+    turn = Turn(1 + 0.5 * 102, 100, load=0.2)
+    chance = 1 / turn.sharing
+    assert chance == pytest.approx((1 - exp(-0.5)) / 0.5, rel=1e-3)
+    assert shared(turn, times, chance) == pytest.approx(0.02)
+    assert shared(turn, times, 1.0) == pytest.approx(0.02)  # it is not asked for less company than by chance
+    assert shared(turn, times, 0.2) == pytest.approx(0.012)
+    assert shared(turn, times, (chance + 0.2) / 2) == pytest.approx(0.016)
 
 
 def test_clients_that_began_together_come_in_a_crowd() -> None:
     """Answers of 100 tokens, a tenth longer or shorter: a wave later within 20 of 102 steps, two later within 28."""
     turn = Turn(10, 100)
+    assert width_after(turn, 0.1, 2) == pytest.approx(20 * 2**0.5)
+    assert width_after(replace(turn, load=2.0), 0.1, 1) == pytest.approx((20**2 + 20**2) ** 0.5)
     assert crowding(turn, 0.1, 2) == pytest.approx(102 / 20)
     assert crowding(turn, 0.1, 3) == pytest.approx((102 / 20 + 102 / (20 * 2**0.5)) / 2)
     assert crowding(turn, 0.1, 1) == 1
@@ -105,53 +131,6 @@ def test_more_prompts_than_steps_hold() -> None:
     assert turn.queued == turn.away - 12
 
 
-def test_a_queue_of_prompts() -> None:
-    """0.1 s of each second for each of the others: five of them keep the engine half busy, 49 more than it can."""
-    assert prompt_wait(6, 0.1, 0.9) == pytest.approx(0.1 * 0.5 / (2 * 0.5))
-    assert prompt_wait(10, 0.1, 0.9) == pytest.approx(0.1 * 4.5)  # no more than half of the others
-    assert prompt_wait(50, 0.1, 0.9) == pytest.approx(0.1 * 24.5)
-    assert prompt_wait(1, 0.1, 0.9) == 0
-    assert prompt_wait(6, 0.1, 1.9) == pytest.approx(0.1 * 0.25 / (2 * 0.75))
-
-
-def test_prompts_that_go_first_halt_decode() -> None:
-    """11 clients, 100 further tokens at 10 ms, prompts of 20 ms, a fifth of the requests in the first wave.
-
-    A turn takes 50 ms outside, 1.9 ms in the queue, 1.5 steps to join, 22.0 ms for 1.099 prompts and 100 tokens at
-    11.65 ms: 1.2538 s. The ten others' prompts keep the engine 0.1595 of it: 0.02 · 0.1595 / (2 · 0.8405) = 1.9 ms. Of
-    their prompts 0.399 pass outside, 0.095 in the queue, 10 / 101.5 in each of 2.5 steps and in the request's own:
-    0.8385. A tenth of the first wave's are left out of what remains: 8.245, and 10 ms + 8.245 / 100 · 20 ms = 11.65 ms.
-    """
-    turn = Turn(11, 101, first_wave=0.2, looks=3, load=0.25)
-    found = prompts_first(turn, Times(0.05, 0.01, 0.01, 0.02, 0.03, 0.015))
-    assert found.tpot_s == pytest.approx(0.011649, rel=1e-4)
-    assert found.missed == pytest.approx(0.8385, rel=1e-3)
-    assert found.prompts == pytest.approx(8.2453, rel=1e-4)
-    assert found.own_s == pytest.approx((1 + 10 / 101.5) * 0.02)
-    assert found.wait_s == pytest.approx(0.0018979 + 1.5 * 0.01, rel=1e-4)
-    # The first wave: its prompts packed, (11 + 1) / 2 of 15 ms.
-    assert found.first_s == pytest.approx(0.09)
-    assert found.ttft_s == pytest.approx(0.05 + 0.2 * 0.09 + 0.8 * (found.wait_s + found.own_s))
-
-
-def test_a_long_step_takes_in_the_prompts_of_more_steps() -> None:
-    """One prompt in two steps, up to five in one: 10 ms, 24 ms longer with 1.2 of 20 ms, 20 ms on average.
-
-    A long one takes in those of 1.7 steps: 0.708 of the prompts go into such, with 0.85 on average, the others into
-    short ones with 0.25. 0.708 / 1.4845 + 0.292 / 1.1302 = 0.7352 steps a prompt; alone it would be 1 / 1.2707, with
-    five in each 0.2: a prompt adds 12 ms and 0.9119 of the 8 ms between.
-    """
-    times = Times(0.03, 0.01, 0.01, 0.02, 0.03, 0.012)
-    turn = Turn(1 + 0.5 * 102, 100, load=0.2)
-    found = shared_steps(turn, times, Load(0.02, 1.2))
-    assert found.sharing == pytest.approx(1 / 0.73522, rel=1e-3)
-    assert found.prompt_s == pytest.approx(0.012 + 0.9119 * 0.008, rel=1e-3)
-    # In two pieces a step, 12 ms longer each: 1.467 steps of 15 ms, and no more than 4 / 3 pieces in one.
-    pieces = shared_steps(Turn(1 + 0.25 * 103, 100, load=1.5, pieces=2), times, Load(0.02, 1.2))
-    assert pieces.sharing == pytest.approx(1 / 0.789, rel=3e-3)
-    assert pieces.prompt_s == pytest.approx(0.02, rel=1e-3)
-
-
 @given(
     st.integers(1, 4096), st.integers(2, 5000), st.floats(0, 1), st.floats(1e-3, 20), st.floats(0, 1),
     st.floats(1e-4, 1), st.floats(1e-4, 10), st.booleans(),
@@ -161,7 +140,7 @@ def test_a_loop_keeps_its_bounds(
 ) -> None:
     """No more others' prompts than others, no token faster than a step, no answer before its own prompt."""
     turn = Turn(clients, output_len, first_wave=wave, load=load, pieces=max(1, round(load)))
-    times = Times(front, step, step, prompt, prompt + step, prompt)
+    times = Times(front, step, prompt, prompt + step, prompt)
     found = (prompts_first if first else carried)(turn, times)
     assert 0 <= found.prompts <= clients - 1
     assert step <= found.tpot_s <= step + found.prompts / turn.further * prompt * (1 + 1e-9)

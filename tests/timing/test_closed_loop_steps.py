@@ -1,5 +1,6 @@
 """The closed loop's inner terms at round numbers: steps that prompts share, queues of prompts that go first."""
 
+from dataclasses import replace as replace_turn
 from math import exp
 from types import SimpleNamespace
 from typing import Any
@@ -12,25 +13,20 @@ from kvcalc.catalog.kernels import load_kernels
 from kvcalc.counting.work import Operator
 from kvcalc.specs.base import replace
 from kvcalc.specs.kernels import Kernels
-from kvcalc.timing.closed_loop import (
-    Load,
-    Times,
-    lengths,
-    prompts_first,
-    shared_steps,
-    under_way,
-)
+from kvcalc.timing.carried_prompts import lengths, outside, shared_steps, under_way
+from kvcalc.timing.closed_loop import Load, Times, Turn
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.machine import Machine, with_profile
 from kvcalc.timing.operators.times import operator_time
+from kvcalc.timing.prompts_first import batch, prompts_first
 
-TIMES = Times(front_s=0.05, step_s=0.02, token_s=0.02, prompt_s=0.1, alone_s=0.1, packed_s=0.06)
-LOAD = Load(prompt_s=0.1, sharing=1.5)
+TIMES = Times(front_s=0.05, step_s=0.02, prompt_s=0.1, alone_s=0.1, packed_s=0.06)
+LOAD = Load(prompt_s=0.1, sharing=1.5, beside=1.0)
 
 
 def turn(**more: float) -> Any:
-    """0.3 of others' prompts a step, in two pieces each; four pieces fill a step."""
-    given = {"arriving": 0.3, "pieces": 2, "room": 4.0, "sharing": 1.25, "ahead": 1, "queued": 0.5}
+    """In two pieces each; four pieces fill a step."""
+    given = {"pieces": 2, "room": 4.0, "sharing": 1.25, "ahead": 1, "queued": 0.5, "others": 100}
     return SimpleNamespace(**given | more)
 
 
@@ -40,58 +36,115 @@ def share(arriving: float) -> float:
 
 
 def test_prompts_lengthen_the_steps_that_have_any() -> None:
-    """1.5 half prompts of 0.1 s are 75 ms more, in two of five steps: 50 ms on average."""
-    assert lengths(turn(), TIMES, LOAD) == (pytest.approx(0.075), pytest.approx(0.4), pytest.approx(0.05))
-    assert lengths(turn(arriving=3), TIMES, LOAD)[1] == 1
+    """1.5 half prompts of 0.1 s are 75 ms more, in two of five steps: 50 ms on average. Half prompts meet one other:
+    0.05² · 1.5 · 2 more in the square of a long step."""
+    found = lengths(turn(), 0.02, 0.3, LOAD)
+    square = 0.6 * 0.02**2 + 0.4 * (0.02**2 + 2 * 0.02 * 0.075 + 0.05**2 * 1.5 * 2)
+    assert found == (pytest.approx(0.075), pytest.approx(0.4), pytest.approx(0.05), pytest.approx(square))
+    assert lengths(turn(), 0.02, 3, LOAD)[1] == 1
+    # All of one length, as where nothing is known of them: the square of the mean.
+    even = lengths(turn(), 0.02, 0.3, LOAD._replace(beside=0.0))[3]
+    assert even == pytest.approx(0.6 * 0.02**2 + 0.4 * 0.095**2)
 
 
 def test_a_prompt_waits_for_long_steps_more_often() -> None:
-    square = 0.6 * 0.02**2 + 0.4 * 0.095**2
-    assert under_way(turn(), TIMES, LOAD) == pytest.approx(square / 0.1 + 0.05 + 0.5 * 0.095)
+    longer, _, mean_s, square = lengths(turn(), 0.02, 0.3, LOAD)
+    assert under_way(turn(), 0.02, 0.3, LOAD) == pytest.approx(square / (2 * mean_s) + mean_s + 0.5 * (0.02 + longer))
 
 
 @pytest.mark.parametrize(
-    "front_s, arriving, carrying, mean_s, steps",
+    "front_s, steps",
     [
-        (0.05, 0.3, 0.4, 0.05, 1.9),  # as many as a long step is longer than the mean: 95 ms for 50
-        (0.01, 0.3, 0.4, 0.05, 1.2),  # as ended in a front end's time, and one
-        (0.05, 0.6, 0.8, 0.08, 0.095 / 0.08),  # four of five steps are long ones already
+        (0.5, 10.92),  # 500 / 50 and 0.92
+        (0.005, 1.02),
+        (0.001, 1.0),  # the one under way
+        (0.0, 1.0),
     ],
 )
+def test_steps_that_end_while_the_front_end_works(front_s: float, steps: float) -> None:
+    """Of 50 ms on average, the mean of their squares 4,600 ms²: 0.92 of a step more than F / 50, for the one in which F
+    ends; no more than of short ones alone, and at least one."""
+    assert lengths(turn(), 0.02, 0.3, LOAD)[2:] == (pytest.approx(0.05), pytest.approx(0.0046))
+    assert outside(turn(), TIMES._replace(front_s=front_s), 0.02, 0.3, LOAD) == pytest.approx(steps)
+
+
+@pytest.mark.parametrize(
+    "front_s, arriving, carrying, mean_s",
+    [(0.05, 0.3, 0.4, 0.05), (0.01, 0.3, 0.4, 0.05), (0.05, 0.6, 0.8, 0.08)],
+)
 def test_long_steps_take_in_the_prompts_of_more(
-    front_s: float, arriving: float, carrying: float, mean_s: float, steps: float
+    front_s: float, arriving: float, carrying: float, mean_s: float
 ) -> None:
-    coming, in_long = 2 * arriving, carrying * steps
-    apart = in_long * share(coming * steps) + (1 - in_long) * share(coming * 0.02 / mean_s)
+    """A long step of 95 ms has those of as many steps as end in it; a prompt's own is 120 ms, and steps are short where
+    most answers end; no more than end in a front end's time, and one."""
+    coming, most = 2 * arriving, 1 + front_s / mean_s
+    in_long = min(1, carrying * min(most, 0.095 / mean_s))
+    longest = coming * min(most, 0.120 / ((mean_s + 0.02) / 2))
+    short = coming * 0.02 / mean_s
+    apart = in_long * share(longest) + (1 - in_long) * share(short)
     part = (apart - 0.25) / (1 / 1.25 - 0.25)
-    found = shared_steps(turn(arriving=arriving), TIMES._replace(front_s=front_s), LOAD)
+    times = TIMES._replace(front_s=front_s)
+    found = shared_steps(turn(), times, 0.02, arriving, LOAD)
     assert found.sharing == pytest.approx(1 / apart)
     assert found.prompt_s == pytest.approx(0.06 + 0.04 * min(part, 1))
-    # No more is paid than what was asked for, and a step holds no more than it has room for.
-    most = shared_steps(turn(arriving=arriving, sharing=3.5), TIMES._replace(front_s=front_s), LOAD)
-    assert most.prompt_s == pytest.approx(0.1)
-    narrow = shared_steps(turn(arriving=arriving, room=1.1), TIMES._replace(front_s=front_s), LOAD)
+    assert found.beside == pytest.approx(in_long * longest + (1 - in_long) * short)
+    # A step holds no more than it has room for, and no others than there are.
+    narrow = shared_steps(turn(room=1.1), times, 0.02, arriving, LOAD)
     assert narrow.sharing <= 1.1
+    assert narrow.beside == pytest.approx(min(0.1, found.beside))
+    assert shared_steps(turn(others=0), times, 0.02, arriving, LOAD).beside == 0
 
 
-@pytest.mark.parametrize("looks, room", [(1, 4.0), (5, 4.0), (5, 1.05)])
-def test_prompts_that_go_first_queue_for_each_other(looks: int, room: float) -> None:
-    """Nine clients, 101 tokens; what was found holds in each of its equations."""
-    one: Any = turn(others=8, further=100, clients=9, several=1, looks=looks, first_wave=0.1, away=4, room=room)
-    found = prompts_first(one, TIMES)
-    arriving = 8 / 101.5
-    own_s = min(1 + arriving, room) * 0.1
-    decoding_s = 0.05 + found.wait_s + own_s + 100 * found.tpot_s - 0.1
-    busy = 0.8 / (0.1 + decoding_s)
-    queue_s = 0.1 * busy / (2 * (1 - busy))
-    assert found.own_s == pytest.approx(own_s)
-    assert found.wait_s == pytest.approx(queue_s + 1.5 * 0.02, rel=1e-4)
-    missed = 8 * 0.05 / (0.1 + decoding_s) + queue_s / 0.1 + arriving * (1.5 + (looks - 1) / 2)
-    assert found.missed == pytest.approx(missed + min(arriving, room - 1), rel=1e-4)
-    assert found.prompts == pytest.approx((8 - found.missed) * 0.95)
-    assert found.tpot_s == pytest.approx(0.02 + found.prompts / 100 * 0.1)
-    assert found.first_s == pytest.approx(10 / 2 * 0.06)
-    assert found.ttft_s == pytest.approx(0.05 + 0.1 * found.first_s + 0.9 * (found.wait_s + own_s))
+def test_prompts_that_go_first_and_take_less_than_decode() -> None:
+    """Ten others, 100 further tokens of 10 ms, prompts of 20 ms that never share: 0.19 of the decode time between them.
+
+    12 steps of decode would pass outside, prompts take their part of that time: 12.5 / 1.19 or so.
+    """
+    one = Turn(11, 101, load=1.0)
+    found = prompts_first(one, Times(0.12, 0.01, 0.02, 0.03, 0.02))
+    arriving = 10 / (100 + found.absent)
+    rho = arriving * 0.02 / 0.01
+    assert found.absent == pytest.approx((12 + 1.5) / (1 + rho), rel=1e-5)
+    assert found.missed == pytest.approx(arriving * found.absent)
+    assert found.tpot_s == pytest.approx(0.01 + (10 - found.missed) / 100 * 0.02)
+    # The planned steps, and half of its time where prompts are under way.
+    assert found.wait_s == pytest.approx(0.015 + rho / (1 + rho) * 0.01)
+    assert found.own_s == pytest.approx(0.02)
+    assert found.ttft_s == pytest.approx(0.12 + found.wait_s + 0.02)
+    # Who is looked for every fifth step is away for two more.
+    seldom = prompts_first(replace_turn(one, looks=5), Times(0.12, 0.01, 0.02, 0.03, 0.02))
+    assert seldom.absent == pytest.approx(2 + 13.5 / (1 + 10 / (100 + seldom.absent) * 2), rel=1e-5)
+
+
+def test_prompts_that_take_longer_than_decode_come_in_bursts() -> None:
+    """61 clients, 100 further tokens of 10 ms, prompts of 40 ms, one a step: decode runs for 13.5 steps before those
+    that ended in them come, about eight, whose prompts take more than twice as long; half are before one's own."""
+    found = prompts_first(Turn(61, 101, load=1.0), Times(0.12, 0.01, 0.04, 0.04, 0.04))
+    arriving = 60 / (100 + found.absent)
+    assert arriving * 4 > 1
+    ends, rho = arriving * 13.5, arriving * 4
+    assert found.absent == pytest.approx(13.5 / 2)
+    assert found.missed == pytest.approx(ends / 2)
+    assert found.wait_s == pytest.approx(0.015 + (ends * 0.04 - 0.135) / 2 + rho / (1 + rho) * 0.02)
+    # With room for three a step two share its own, and are among the half before it but for 1 / rho of them.
+    found = prompts_first(Turn(61, 101, load=1 / 3), Times(0.12, 0.01, 0.04, 0.04, 0.04))
+    assert found.load.beside == pytest.approx(2)
+    assert found.missed == pytest.approx(ends / 2 + (1 + 1 / rho) / 2 * 2)
+    before_s = (ends * 0.04 - 0.135) / 2 - (1 - 1 / rho) / 2 * 2 * 0.04
+    assert found.wait_s == pytest.approx(0.015 + before_s + rho / (1 + rho) * 0.06)
+
+
+def test_prompts_of_a_burst_share_steps() -> None:
+    """One in 2.5 of a burst's ten, by the square of the time that prompts take, beside those of one's own step."""
+    one = Turn(61, 101, load=0.05)
+    times = Times(0.12, 0.01, 0.04, 0.04, 0.03)
+    found = batch(one, times, arriving=0.5, ends=10.0, rho=1.0)
+    assert found.beside == pytest.approx(0.5 + 0.25 * 4)
+    assert found.sharing == pytest.approx(1.5 / (1 - exp(-1.5)))
+    assert batch(one, times, arriving=0.5, ends=1.0, rho=1.0).beside == pytest.approx(0.75)
+    # Where prompts take half of the time that decode does there are no bursts to speak of: an eighth of ten, 1.25.
+    assert batch(one, times, arriving=0.5, ends=10.0, rho=0.5).beside == pytest.approx(0.5 + 1 / 9)
+    assert batch(replace_turn(one, load=0.5), times, arriving=0.5, ends=10.0, rho=1.0).beside == 1  # two fill a step
 
 
 def test_an_engine_is_no_quicker_with_prompts_than_its_card() -> None:

@@ -8,8 +8,9 @@ import pytest
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.work import Step
 from kvcalc.specs.deployment import Layout
+from kvcalc.timing.carried_prompts import carried
 from kvcalc.timing.chunks import chunks
-from kvcalc.timing.closed_loop import Times, Turn, carried, crowding
+from kvcalc.timing.closed_loop import Times, Turn, crowding
 from kvcalc.timing.estimate import Estimate, front_end_time
 from kvcalc.timing.lesson import lesson_terms
 from kvcalc.timing.machine import Machine
@@ -82,17 +83,21 @@ def test_a_closed_loop_is_put_together_from_its_terms(
     plain = Turn(
         clients, asked.output_len, 1 / asked.waves, pieces=pieces, load=asked.input_len / on.budget, looks=interval
     )
-    turn = replace(plain, crowd=crowding(plain, asked.spread, asked.waves))
-    step_s = Pass(on, Step(decode=turn.decoding, context=asked.context)).time_s
+    # The last wave comes within the steps that the first took, and what each wave between has drawn it apart.
+    width = ((clients * plain.load) ** 2 + (asked.waves - 1) * (2 * asked.spread * asked.output_len) ** 2) ** 0.5
+    crowded = replace(plain, crowd=crowding(plain, asked.spread, asked.waves))
+    turn = replace(crowded, apart=min(1, width / (crowded.further + crowded.away)))
+    step_s, fewer_s = (Pass(on, Step(decode=share * turn.decoding, context=asked.context)).time_s for share in (1, 0.9))
     prompt_s = alone_time(on, asked).value - profile.front_end_alone_s
     full = max(1, on.budget / asked.input_len)
     times = Times(
         front_s=front_end_time(profile, clients),
         step_s=step_s,
-        token_s=step_s / gain,
         prompt_s=carried_time(on, asked, turn.decoding, turn.sharing),
         alone_s=prompt_s,
         packed_s=Pass(on, Step(prompts=full, tokens=asked.input_len)).time_s / full,
+        each_s=(step_s - fewer_s) / (0.1 * turn.decoding),
+        gain=gain,
     )
     loop = carried(turn, times)
     queue_s = loop.ttft_s + polling(interval, asked, clients, (prompt_s, step_s))
