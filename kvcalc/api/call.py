@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from kvcalc.answers.pasted import Pasted, pasted, taken_by, with_command
-from kvcalc.api.arguments import field_of, fields_of
+from kvcalc.api.arguments import field_of, fields_of, named
+from kvcalc.api.groups import Name
 from kvcalc.errors import KvcalcError
 from kvcalc.results.base import Report
 
@@ -30,7 +31,7 @@ class Call(NamedTuple):
         return report if self.command is None else with_command(report, self.command)
 
 
-def call_of(model: str | None, keywords: Mapping[str, Any], known: type) -> Call:
+def call_of(model: Name | None, keywords: Mapping[str, Any], known: type) -> Call:
     """The call of a function with these keywords.
 
     Raises:
@@ -38,6 +39,7 @@ def call_of(model: str | None, keywords: Mapping[str, Any], known: type) -> Call
     """
     from kvcalc.answers.own_names import in_fields
 
+    model = named(model, "model")
     flags = fields_of(keywords, known)
     explain = bool(flags.pop("explain", False))
     if "serve" not in flags:

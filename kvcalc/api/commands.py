@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
-from kvcalc.api.arguments import several, speaks_of_arguments
+from kvcalc.api.arguments import named, several, speaks_of_arguments
 from kvcalc.api.call import call_of
 from kvcalc.api.keywords import (
     Compare,
@@ -17,6 +17,7 @@ from kvcalc.api.keywords import (
     Diagnose,
     Kv,
     Model,
+    Name,
     Plan,
     Prefill,
     Simulate,
@@ -50,12 +51,12 @@ _LISTS = ("acceptance", "accepted_length", "tree_width")
 
 
 @overload
-def size(model: str | None = None, *, gpu: str, **flags: Unpack[Size[Value]]) -> SizeReport: ...
+def size(model: Name | None = None, *, gpu: Name, **flags: Unpack[Size[Value]]) -> SizeReport: ...
 @overload
-def size(model: str | None = None, *, gpu: None = None, **flags: Unpack[Size[Value]]) -> RankingReport: ...
+def size(model: Name | None = None, *, gpu: None = None, **flags: Unpack[Size[Value]]) -> RankingReport: ...
 @speaks_of_arguments
 def size(
-    model: str | None = None, *, gpu: str | None = None, **flags: Unpack[Size[Value]]
+    model: Name | None = None, *, gpu: Name | None = None, **flags: Unpack[Size[Value]]
 ) -> SizeReport | RankingReport:
     """Does it fit, how many users, how fast, what binds, what it costs; without `gpu`: every GPU, ranked.
 
@@ -71,14 +72,14 @@ def size(
     from kvcalc.answers.size.ranking import rank
 
     call = call_of(model, flags, Size)
-    question = ask(call.the_model, call.flags | ({} if gpu is None else {"gpu": gpu}))
+    question = ask(call.the_model, call.flags | ({} if gpu is None else {"gpu": named(gpu, "gpu")}))
     if question.gpu is None:
         return call.said(rank(question, with_working=call.explain))
     return call.said(answer(question, with_working=call.explain))
 
 
 @speaks_of_arguments
-def kv(models: str | Sequence[str], **flags: Unpack[Kv]) -> KvReport:
+def kv(models: Name | Sequence[Name], **flags: Unpack[Kv]) -> KvReport:
     """What one token and one sequence of cache cost, by kind of layer and by context, in bytes.
 
     >>> import kvcalc
@@ -95,7 +96,7 @@ def kv(models: str | Sequence[str], **flags: Unpack[Kv]) -> KvReport:
 
 
 @speaks_of_arguments
-def step(model: str | None = None, *, gpu: str, **flags: Unpack[Step]) -> StepReport:
+def step(model: Name | None = None, *, gpu: Name, **flags: Unpack[Step]) -> StepReport:
     """One decode step taken apart: bytes, FLOPs, intensity, bounds and estimate, per operator; times in seconds.
 
     >>> import kvcalc
@@ -105,11 +106,13 @@ def step(model: str | None = None, *, gpu: str, **flags: Unpack[Step]) -> StepRe
     from kvcalc.answers.step.ask import step_from
 
     call = call_of(model, flags, Step)
-    return call.said(step_from(call.the_model, call.flags | {"gpu": gpu}, explain=call.explain))
+    return call.said(step_from(call.the_model, call.flags | {"gpu": named(gpu, "gpu")}, explain=call.explain))
 
 
 @speaks_of_arguments
-def compare(models: str | Sequence[str] = (), *, gpu: str | Sequence[str], **flags: Unpack[Compare]) -> CompareReport:
+def compare(
+    models: Name | Sequence[Name] = (), *, gpu: Name | Sequence[Name], **flags: Unpack[Compare]
+) -> CompareReport:
     """The same question for every combination of models and of values given as sequences, ranked.
 
     `baseline` is a file of an earlier answer's JSON: what has changed since stands in the result.
@@ -132,7 +135,7 @@ def compare(models: str | Sequence[str] = (), *, gpu: str | Sequence[str], **fla
 
 
 @speaks_of_arguments
-def curve(model: str | None = None, *, gpu: str | Sequence[str], **flags: Unpack[Curve]) -> CurveReport:
+def curve(model: Name | None = None, *, gpu: Name | Sequence[Name], **flags: Unpack[Curve]) -> CurveReport:
     """Throughput, time per token and cost over batch or clients, context, lengths, `tp` or GPUs.
 
     >>> import kvcalc
@@ -148,7 +151,7 @@ def curve(model: str | None = None, *, gpu: str | Sequence[str], **flags: Unpack
 
 
 @speaks_of_arguments
-def prefill(model: str | None = None, *, gpu: str, **flags: Unpack[Prefill]) -> PrefillReport:
+def prefill(model: Name | None = None, *, gpu: Name, **flags: Unpack[Prefill]) -> PrefillReport:
     """Time to first token of a prompt of `isl` tokens, chunks, the spike beside `batch` sequences, transfers, swap.
 
     >>> import kvcalc
@@ -158,11 +161,11 @@ def prefill(model: str | None = None, *, gpu: str, **flags: Unpack[Prefill]) -> 
     from kvcalc.answers.prefill.ask import prefill_from
 
     call = call_of(model, flags, Prefill)
-    return call.said(prefill_from(call.the_model, call.flags | {"gpu": gpu}, explain=call.explain))
+    return call.said(prefill_from(call.the_model, call.flags | {"gpu": named(gpu, "gpu")}, explain=call.explain))
 
 
 @speaks_of_arguments
-def speculate(model: str | None = None, *, gpu: str, **flags: Unpack[Speculate]) -> SpeculateReport:
+def speculate(model: Name | None = None, *, gpu: Name, **flags: Unpack[Speculate]) -> SpeculateReport:
     """Tokens per pass, speed-up and best draft length of speculative decoding, and where it stops paying.
 
     >>> import kvcalc
@@ -174,11 +177,11 @@ def speculate(model: str | None = None, *, gpu: str, **flags: Unpack[Speculate])
 
     call = call_of(model, flags, Speculate)
     found = {name: several(value) if name in _LISTS else value for name, value in call.flags.items()}
-    return call.said(speculate_from(call.the_model, found | {"gpu": gpu}, explain=call.explain))
+    return call.said(speculate_from(call.the_model, found | {"gpu": named(gpu, "gpu")}, explain=call.explain))
 
 
 @speaks_of_arguments
-def simulate(model: str | None = None, *, gpu: str, **flags: Unpack[Simulate]) -> SimulateReport:
+def simulate(model: Name | None = None, *, gpu: Name, **flags: Unpack[Simulate]) -> SimulateReport:
     """Requests through the engine's scheduler: latencies in seconds, goodput, queues, what is in use.
 
     >>> import kvcalc
@@ -194,7 +197,8 @@ def simulate(model: str | None = None, *, gpu: str, **flags: Unpack[Simulate]) -
     mine, lengths = field_names(SimulateSettings), ("input_len", "output_len")
     asked = Asked(
         call.the_model,
-        {name: value for name, value in call.flags.items() if name not in (*mine, *lengths)} | {"gpu": gpu},
+        {name: value for name, value in call.flags.items() if name not in (*mine, *lengths)}
+        | {"gpu": named(gpu, "gpu")},
         {name: str(call.flags[name]) for name in lengths if name in call.flags},
         {name: call.flags[name] for name in mine if name in call.flags},
     )
@@ -202,7 +206,7 @@ def simulate(model: str | None = None, *, gpu: str, **flags: Unpack[Simulate]) -
 
 
 @speaks_of_arguments
-def plan(model: str | None = None, *, gpu: str | Sequence[str] | None = None, **flags: Unpack[Plan]) -> PlanReport:
+def plan(model: Name | None = None, *, gpu: Name | Sequence[Name] | None = None, **flags: Unpack[Plan]) -> PlanReport:
     """The cheapest deployments that meet a workload (`users` or a rate, `isl`, `osl`) and its targets.
 
     >>> import kvcalc
@@ -220,7 +224,11 @@ def plan(model: str | None = None, *, gpu: str | Sequence[str] | None = None, **
 
 @speaks_of_arguments
 def check(
-    budget: Budget | str | PathLike[str] = "budget.toml", *, strict: bool = False, baseline: str | None = None
+    budget: Budget | Name = "budget.toml",
+    *,
+    strict: bool = False,
+    baseline: Name | None = None,
+    explain: bool = False,
 ) -> CheckReport:
     """Do the deployments of a budget (a file, or `read_budget`'s) still meet their limits? See `result.passed`.
 
@@ -230,12 +238,12 @@ def check(
     from kvcalc.answers.check.baseline import with_baseline
     from kvcalc.catalog.budgets import read_budget
 
-    report = answer(budget if isinstance(budget, Budget) else read_budget(Path(budget), strict=strict))
-    return report if baseline is None else with_baseline(report, baseline)
+    report = answer(budget if isinstance(budget, Budget) else read_budget(Path(budget), strict=strict), explain)
+    return report if baseline is None else with_baseline(report, str(baseline))
 
 
 @speaks_of_arguments
-def diagnose(log: str | PathLike[str] | Iterable[str], **flags: Unpack[Diagnose]) -> DiagnoseReport:
+def diagnose(log: Name | Iterable[str], **flags: Unpack[Diagnose]) -> DiagnoseReport:
     """A start-up log (a path, or its lines): where the memory went, whether it agrees with the prediction, advice."""
     from kvcalc.answers.diagnose.answer import diagnose as answer
     from kvcalc.catalog.files.log import opened_log
@@ -251,9 +259,9 @@ def diagnose(log: str | PathLike[str] | Iterable[str], **flags: Unpack[Diagnose]
 @overload
 def models(model: None = None) -> ModelsReport: ...
 @overload
-def models(model: str, **flags: Unpack[Model]) -> ModelReport: ...
+def models(model: Name, **flags: Unpack[Model]) -> ModelReport: ...
 @speaks_of_arguments
-def models(model: str | None = None, **flags: Any) -> ModelsReport | ModelReport:
+def models(model: Name | None = None, **flags: Any) -> ModelsReport | ModelReport:
     """The model cards in a list, or one model in full: parameters, weights, cache and their sources.
 
     >>> import kvcalc
@@ -263,7 +271,7 @@ def models(model: str | None = None, **flags: Any) -> ModelsReport | ModelReport
     from kvcalc.answers.listing.ask import model_from, models_from
 
     call = call_of(model, flags, Model)
-    return models_from(call.flags) if model is None else model_from(model, call.flags)
+    return models_from(call.flags) if model is None else model_from(call.the_model, call.flags)
 
 
 @overload
@@ -271,9 +279,11 @@ def gpus(gpu: None = None, *, match: str = "", machines: Literal[False] = False)
 @overload
 def gpus(gpu: None = None, *, match: str = "", machines: Literal[True]) -> MachinesReport: ...
 @overload
-def gpus(gpu: str) -> GpuReport: ...
+def gpus(gpu: Name) -> GpuReport: ...
 @speaks_of_arguments
-def gpus(gpu: str | None = None, *, match: str = "", machines: bool = False) -> GpusReport | MachinesReport | GpuReport:
+def gpus(
+    gpu: Name | None = None, *, match: str = "", machines: bool = False
+) -> GpusReport | MachinesReport | GpuReport:
     """The GPU specs in a list, the clouds' `machines`, or one GPU with the source of each number.
 
     >>> import kvcalc
@@ -282,4 +292,4 @@ def gpus(gpu: str | None = None, *, match: str = "", machines: bool = False) -> 
     """
     from kvcalc.answers.listing.ask import gpus_from
 
-    return gpus_from(gpu, match, machines)
+    return gpus_from(named(gpu, "gpu"), match, machines)

@@ -1,16 +1,16 @@
 """Names and files → the values that a question is about."""
 
-from os import PathLike
 from pathlib import Path
 
-from kvcalc.api.arguments import speaks_of_arguments
+from kvcalc.api.arguments import named, speaks_of_arguments
+from kvcalc.api.groups import Name
 from kvcalc.specs.budget import Budget
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 
 
 @speaks_of_arguments
-def load_model(name: str, *, strict: bool = False) -> ModelSpec:
+def load_model(name: Name, *, strict: bool = False) -> ModelSpec:
     """A model by a card's name, a Hub id, a folder, a config.json, a .gguf or a TOML; sizes in elements and bytes.
 
     Raises:
@@ -22,11 +22,11 @@ def load_model(name: str, *, strict: bool = False) -> ModelSpec:
     """
     from kvcalc.catalog.models import load_model as loaded
 
-    return loaded(name, strict=strict)
+    return loaded(named(name, "name") or "", strict=strict)
 
 
 @speaks_of_arguments
-def load_gpu(name: str) -> GpuSpec:
+def load_gpu(name: Name) -> GpuSpec:
     """A GPU by a spec's name, an alias, a cloud's machine or a TOML; bytes, bytes/s and dense FLOP/s.
 
     Raises:
@@ -38,11 +38,11 @@ def load_gpu(name: str) -> GpuSpec:
     """
     from kvcalc.catalog.gpus import load_gpu as loaded
 
-    return loaded(name)
+    return loaded(named(name, "name") or "")
 
 
 @speaks_of_arguments
-def read_budget(path: str | PathLike[str], *, strict: bool = False) -> Budget:
+def read_budget(path: Name, *, strict: bool = False) -> Budget:
     """The deployments and limits of a budget.toml, for `check`; `strict` as if each deployment said so.
 
     Raises:

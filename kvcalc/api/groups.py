@@ -1,9 +1,11 @@
 """The keywords that several functions share, in the groups that `--help` has."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Generic, TypedDict, TypeVar
 
 Value = str | int | float
+Name = str | PathLike[str]  # a name, or the path of a file that says the same
 Several = Value | Sequence[Value]
 One = TypeVar("One")  # what a keyword takes: one value, or several in a sweep
 
@@ -108,7 +110,7 @@ class Cost(TypedDict, Generic[One], total=False):
     """What is paid."""
 
     price: One
-    price_file: One
+    price_file: One | PathLike[str]
     pricing: One
 
 
@@ -145,5 +147,5 @@ class DeploymentFlags(
 ):  # fmt: skip
     """A deployment."""
 
-    draft: One
+    draft: One | PathLike[str]
     acceptance: Several

@@ -7,9 +7,21 @@ one means; the tests hold that both know the same names.
 
 from typing import Generic
 
-from kvcalc.api.groups import Answer, Clients, DeploymentFlags, Engine, Layout, Numbers, One, Point, Several, Value
+from kvcalc.api.groups import (
+    Answer,
+    Clients,
+    DeploymentFlags,
+    Engine,
+    Layout,
+    Name,
+    Numbers,
+    One,
+    Point,
+    Several,
+    Value,
+)
 
-__all__ = ["Several", "Value"]
+__all__ = ["Name", "Several", "Value"]
 
 
 class Size(DeploymentFlags[One], Point[One], Clients[One], Generic[One], total=False):
@@ -19,7 +31,7 @@ class Size(DeploymentFlags[One], Point[One], Clients[One], Generic[One], total=F
 class Compare(Size[Several], total=False):
     """Of `compare`."""
 
-    baseline: str
+    baseline: Name
 
 
 class Step(Size[Value], total=False):
@@ -72,8 +84,8 @@ class Speculate(Size[Value], total=False):
     tree_nodes: Value
     decay: Value
     accepted_length: Several
-    target_probs: str
-    draft_probs: str
+    target_probs: Name
+    draft_probs: Name
 
 
 class Simulate(DeploymentFlags[Value], total=False):
@@ -98,10 +110,10 @@ class Simulate(DeploymentFlags[Value], total=False):
     tool_calls: Value
     tool_time: Value
     equal_lengths: bool
-    lengths_from: str
+    lengths_from: Name
     samples: Value
     beam: Value
-    trace: str
+    trace: Name
     time_scale: Value
     urgent: Value
     seed: Value
@@ -122,7 +134,7 @@ class Simulate(DeploymentFlags[Value], total=False):
     preemption_mode: str
     kv_offload_gb: Value
     prefill_replicas: Value
-    calibrate_from: str
+    calibrate_from: Name
     step_time: Value
     ray: str
 
@@ -146,7 +158,7 @@ class Plan(DeploymentFlags[Several], total=False):
     e2e: Value
     percentile: Value
     seed: Value
-    trace: str
+    trace: Name
     judge: str
     objective: str
     gpus_available: Several
@@ -168,5 +180,5 @@ class Model(Numbers[Value], total=False):
 class Diagnose(DeploymentFlags[Value], total=False):
     """Of `diagnose`."""
 
-    model: str
-    gpu: str
+    model: Name
+    gpu: Name

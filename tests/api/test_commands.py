@@ -14,6 +14,7 @@ from kvcalc.cli.app import COMMANDS
 from kvcalc.errors import KvcalcError
 from tests.cli.conftest import Cli, cli  # noqa: F401
 
+ROOT = Path(__file__).parents[2]
 NOT_IN_PYTHON = {"run", "calibrate", "report"}
 # One question in both languages: the command line, and the call.
 BOTH: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -149,13 +150,38 @@ def test_one_field_by_two_names() -> None:
     ({"kv_memory": "50"}, "kv_memory"),
     ({"mem_fraction_static": 0.8}, "mem_fraction_static is SGLang's, not vLLM's"),
     ({"batchsize": 3}, "unknown argument 'batchsize'"),
-    ({"isl": "8.5K"}, "input_len"),
+    ({"isl": "8.5K"}, "isl: "),
+    ({"tensor_parallel_size": 1.5}, "tensor_parallel_size: "),
+    ({"tp": 1.5}, "tp: "),
 ])  # fmt: skip
 def test_mistakes_are_said_of_arguments(flags: dict[str, Any], message: str) -> None:
     with pytest.raises(KvcalcError) as raised:
         kvcalc.size("llama-3-8b", gpu="h100-sxm", **flags)
     assert message in raised.value.message
     assert "--" not in raised.value.message + raised.value.hint.replace("kvcalc COMMAND --help", "")
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: kvcalc.size("llama-3-8b", gpu=["l4", "l40s"]), "gpu: ['l4', 'l40s'] is not one name"),
+    (lambda: kvcalc.step({"hidden_size": 1}, gpu="l4"), "model: {'hidden_size': 1} is not one name"),
+    (lambda: kvcalc.load_gpu(None), "unknown GPU ''"),
+    (lambda: kvcalc.gpus(4090), "gpu: 4090 is not one name"),
+])  # fmt: skip
+def test_what_is_no_name(call: Any, message: str) -> None:
+    with pytest.raises(KvcalcError) as raised:
+        call()
+    assert raised.value.message == message
+
+
+def test_paths_are_names(tmp_path: Path) -> None:
+    """Whatever the command line takes as a file's path, Python takes as a Path."""
+    gpu, prices = tmp_path / "mine.toml", tmp_path / "prices.toml"
+    gpu.write_text((ROOT / "gpu_specs" / "l4.toml").read_text().replace('name = "l4"', 'name = "mine"'))
+    prices.write_text("[usd_per_gpu_hour]\nmine = 0.5\n")
+    assert kvcalc.load_gpu(gpu).name == "mine"
+    found = kvcalc.compare("llama-3.2-1b", gpu=[gpu, "l4"], engine="ideal", context=2048, kv_memory="9GB")
+    assert {row["gpu"] for row in found.result.rows} == {str(gpu), "l4"}
+    assert kvcalc.size("llama-3.2-1b", gpu=gpu, price_file=prices).result.price.usd_per_hour == 0.5
 
 
 def test_mistakes_in_names() -> None:
