@@ -7,6 +7,8 @@ from kvcalc.results.performance import TokenPrices
 from kvcalc.specs.base import Frozen
 from kvcalc.specs.price import Price
 
+TENFOLD = 10
+
 
 class PlanMiss(Frozen):
     """A target that is not met, and by how much: 0.1 is 10 % above it."""
@@ -14,6 +16,15 @@ class PlanMiss(Frozen):
     target: str  # ttft | tpot | e2e
     by: float
     have_s: float
+
+    @property
+    def excess(self) -> str:
+        """How much above it in words: of a queue without end the figure itself tells nothing.
+
+        >>> PlanMiss(target="tpot", by=0.3, have_s=0.052).excess, PlanMiss(target="ttft", by=19e3, have_s=38e3).excess
+        ('30%', 'more than tenfold')
+        """
+        return f"{self.by:.0%}" if self.by < TENFOLD else "more than tenfold"
 
 
 class FewerReplicas(Frozen):

@@ -71,7 +71,7 @@ def lacking(found: Sequence[Candidate], outcome: Outcome, limits: Limits) -> Ite
         yield f"No deployment keeps the targets at {at}, with as many replicas as there may be: the nearest are shown."
         return
     if not outcome.beyond:
-        said = ", ".join(f"{one.target.upper()} by {one.by:.0%}" for one in nearest.misses)
+        said = ", ".join(f"{one.target.upper()} by {one.excess}" for one in nearest.misses)
         yield f"No deployment meets the targets, even with one client a replica: the nearest misses {said}."
         return
     if limits.usd_per_hour is not None and nearest.usd_per_hour is not None:

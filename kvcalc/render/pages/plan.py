@@ -181,7 +181,7 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str, str]]:
     if one.next_cheaper is not None:
         fewer = one.next_cheaper
         of = "" if fewer.percentile is None else f"p{fewer.percentile:g} "
-        said = ", ".join(f"{of}{BINDS[miss.target]} by {miss.by:.0%}" for miss in fewer.misses)
+        said = ", ".join(f"{of}{BINDS[miss.target]} by {miss.excess}" for miss in fewer.misses)
         yield f"with {format_things(fewer.replicas, 'replica')}", f"misses {said}" if said else "not enough room", ""
 
 
