@@ -181,7 +181,7 @@ def test_paths_are_names(tmp_path: Path) -> None:
     assert kvcalc.load_gpu(gpu).name == "mine"
     found = kvcalc.compare("llama-3.2-1b", gpu=[gpu, "l4"], engine="ideal", context=2048, kv_memory="9GB")
     assert {row["gpu"] for row in found.result.rows} == {str(gpu), "l4"}
-    assert kvcalc.size("llama-3.2-1b", gpu=gpu, price_file=prices).result.price.usd_per_hour == 0.5
+    assert kvcalc.size("llama-3.2-1b", gpu=gpu, price_file=prices).result.usd_per_hour == 0.5
 
 
 def test_mistakes_in_names() -> None:
