@@ -3,15 +3,16 @@
 python benchmarks/accuracy_closed_loop.py --cases DIR [--most 64] [--engine vLLM] [--spread 0.5] [--json]
 
 Each setting of the `serving_*` cases is simulated with as many clients, ten requests a client and lengths from half of
-the mean to one and a half times (`--spread 0.1`: as benchmarks draw them). Mean TPOT, mean TTFT and tokens/s are
-compared with those of the steady state for lengths of that spread. No measured value is used.
+the mean to one and a half times (`--spread 0.1`: as benchmarks draw them); of few clients several such runs, with other
+lengths. Mean TPOT, mean TTFT and tokens/s are compared with those of the steady state for the lengths that were drawn.
+No measured value is used.
 
 A pool that holds the mean of all clients but not their sum at every moment (1024/8192 at 64) stops requests, which no
-steady state has. SGLang's clients march together where prompts are long and answers short: what a request waits for
-then depends on how they began.
+steady state has.
 """
 
 import json
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,17 +24,19 @@ from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import clients as clients_of
 from kvcalc.answers.question import ask
 from kvcalc.answers.simulate.figures import Latencies
-from kvcalc.answers.simulate.machine import simulated
+from kvcalc.answers.simulate.machine import Simulated, simulated
 from kvcalc.answers.simulate.runs import run
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.errors import KvcalcError
 from kvcalc.simulator.traffic import Length, Traffic, requests_of
 from kvcalc.timing.prompts import MIXED, Requests
+from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import steady_state
 
 ENGINES = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm"}
 DTYPES = {"bf16": None, "fp16": None, "fp8": "fp8", "mxfp4": None, "nvfp4": "nvfp4"}
 WAVES = 10
+ENOUGH = 1000  # requests in all, of a setting
 LIMIT_TPOT, LIMIT_THROUGHPUT, LIMIT_TTFT = 0.02, 0.03, 0.10
 
 
@@ -63,20 +66,29 @@ def compared(case: dict[str, Any], spread: float) -> dict[str, Any]:
     asked = clients_of(deployed)
     if asked is None or asked.waiting:
         raise KvcalcError("not all clients run at once", hint="none")
+    clients = case["batch"]
+    count = max(WAVES * clients, 200)
+    replica = simulated(deployed, SimulateSettings(), case["input_len"] + case["output_len"])
+    runs = [_one_run(case, spread, deployed.replica, replica, seed) for seed in range(ceil(ENOUGH / count))]
+    load = f"{case['input_len']}/{case['output_len']}, {clients} clients"
+    return {
+        "case": f"{case['model']}, {case['gpu']}, {case['engine']}, {load}",
+        "preemptions": sum(one.pop("preemptions") for one in runs),
+    } | {name: float(np.mean([one[name] for one in runs])) for name in runs[0]}
+
+
+def _one_run(case: dict[str, Any], spread: float, timed: Replica, replica: Simulated, seed: int) -> dict[str, Any]:
     prompt, output, clients = case["input_len"], case["output_len"], case["batch"]
     count = max(WAVES * clients, 200)
-    traffic = Traffic(count, _around(prompt, spread), _around(output, spread), clients=clients)
+    traffic = Traffic(count, _around(prompt, spread), _around(output, spread), clients=clients, seed=seed)
     requests = requests_of(traffic)
     # of 200 lengths the mean is up to 4 % off: the steady state is asked for those that were drawn
     prompt, output = float(np.mean(requests.prompt)), float(np.mean(requests.output))
     loop = Requests(prompt, output, waves=count / clients, spread=spread)
-    steady = steady_state(deployed.replica, loop, clients)
+    steady = steady_state(timed, loop, clients)
     assert steady.tpot is not None
-    settings = SimulateSettings()
-    found = Latencies(run(simulated(deployed, settings, prompt + output), requests), requests)
-    load = f"{case['input_len']}/{case['output_len']}, {clients} clients"
+    found = Latencies(run(replica, requests), requests)
     return {
-        "case": f"{case['model']}, {case['gpu']}, {case['engine']}, {load}",
         "tpot": float(found.tpot[found.tpot > 0].mean() / steady.tpot.value) - 1,
         "ttft": float(found.ttft.mean() / steady.ttft.value) - 1,
         "throughput": sustained(found, clients) / float(clients * output / steady.whole_s(output)) - 1,

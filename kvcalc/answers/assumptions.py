@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.prompt_room import room_assumptions
 from kvcalc.counting.layout import leaves_node
 from kvcalc.engines import admitted_sequences
 from kvcalc.specs.base import Assumption
@@ -17,7 +18,7 @@ def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
         *deployed.gpu.assumptions,
         *_engine(deployed),
         *(() if deployed.lowered is None else (deployed.lowered.assumption,)),
-        *deployed.budget.assumptions,
+        *_taken(deployed),
         *_memory(deployed),
         *_admitted(deployed),
         *_prompt_tokens(deployed),
@@ -70,6 +71,14 @@ def _engine(deployed: Deployed) -> Iterator[Assumption]:
     doubt = deployed.engine.doubt(deployed.gpu)
     if doubt is not None:
         yield Assumption(name="engine", value=deployed.deployment.engine, why=doubt)
+
+
+def _taken(deployed: Deployed) -> Iterator[Assumption]:
+    """The settings of the memory's profile run; one that prompts ask for says so."""
+    room = room_assumptions(deployed.question)
+    names = {one.name for one in room}
+    yield from (one for one in deployed.budget.assumptions if one.name not in names)
+    yield from room
 
 
 def _memory(deployed: Deployed) -> Iterator[Assumption]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import Clients, OperatingPoint, clients, operating_point
+from kvcalc.answers.prompt_room import room_warnings
 from kvcalc.counting.arrays import single
 from kvcalc.counting.work import Step
 from kvcalc.formulas import step as formulas
@@ -164,7 +165,8 @@ class Performance:
     def warnings(self) -> tuple[str, ...]:
         doubt = self.deployed.engine.doubt(self.deployed.gpu)
         found = (() if doubt is None else (doubt,)) + self.point.warnings
-        found += () if self.clients is None else self.clients.warnings
+        if self.clients is not None:
+            found += (*self.clients.warnings, *room_warnings(self.deployed.question, self.clients.running))
         if not self.deployed.deployment.num_speculative_tokens:
             return found
         from kvcalc.answers.speculate.serving import drafts_without_times

@@ -89,6 +89,10 @@ def placed(question: Question, gpu: GpuSpec | None) -> Question:
         from kvcalc.answers.automatic import fitted
 
         question = fitted(question)
+    if not rules(deployment.engine).SPLITS_PROMPTS:
+        from kvcalc.answers.prompt_room import with_room
+
+        question = with_room(question)
     return question._replace(settled=question.deployment)
 
 

@@ -88,6 +88,10 @@ class Rules:
         """Whether a prompt starts only where all of it has room, not its first chunk alone."""
         return True
 
+    def room_for(self, prompt: int, deployment: Deployment) -> int | None:
+        """Tokens of a step that hold so long a prompt whole beside all who decode; None: as by default."""
+        return None
+
     def request_table(self, deployment: Deployment, max_model_len: int | None) -> int:
         """Bytes of a table from requests to cached tokens, held beside the cache; 0: it has none."""
         return 0

@@ -5,6 +5,7 @@ from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.prefill.cache import preemption, sent_bytes, transfers
+from kvcalc.answers.prompt_room import whole_prompts
 from kvcalc.answers.simulate.drafts import Drafting, drafting
 from kvcalc.answers.simulate.policy import check_policy
 from kvcalc.answers.simulate.settings import Reserving, Scheduling, SimulateSettings
@@ -170,7 +171,7 @@ def _settings(
         block_size=size,
         lag=int(engine.plans_ahead(version) if lag is None else lag),
         whole_prompt_fits=engine.whole_prompt_fits(version),
-        whole_prompts=not engine.SPLITS_PROMPTS,
+        whole_prompts=whole_prompts(deployed.question, budget),
         answers_fit=engine.NEVER_EVICTS or engine.FAILS_WHEN_FULL,
         policy=asked.scheduling_policy,
         long_prefill_token_threshold=asked.long_prefill_token_threshold,

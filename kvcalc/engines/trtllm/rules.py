@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from kvcalc.engines.contract import Rules
-from kvcalc.engines.memory.data import version_of
+from kvcalc.engines.memory.data import memory_constants, version_of
+from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.versions import since
 
 
@@ -25,5 +26,21 @@ class TensorRtLlm(Rules):
         """The overlap scheduler of the PyTorch backend, the default since 1.0."""
         return since(version_of("trtllm", version), "1.0")
 
+    def room_for(self, prompt: int, deployment: Deployment) -> int | None:
+        """max_num_tokens that hold so long a prompt whole beside max_batch_size sequences; None: the default does.
+
+        Published commands give it the longest prompt, the clients and 64 tokens, in whole 64s.
+
+        Unit: tokens
+        Source: `_check_arguments` (a longer prompt is refused) in NVIDIA/TensorRT-LLM, tensorrt_llm/llmapi/llm.py;
+            MicroBatchScheduler (one without room waits) in cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp;
+            MAX_NUM_TOKENS in the TensorRT-LLM scripts of SemiAnalysisAI/InferenceX, benchmarks/
+        """
+        data = memory_constants("trtllm")
+        wanted = prompt + (deployment.max_num_seqs or int(data["sequences"]))
+        return None if wanted <= data["batched_tokens"] else -(-wanted // TOKENS) * TOKENS
+
+
+TOKENS = 64  # of which max_num_tokens is a multiple in published commands
 
 RULES = TensorRtLlm()
