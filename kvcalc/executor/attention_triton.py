@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kvcalc.executor.cache import View
+from kvcalc.results.calibrate import Tiling
+from kvcalc.specs.base import replace
 
 if TYPE_CHECKING:
     import torch
@@ -13,19 +15,29 @@ TILE_HEADS = 16  # the least rows of a matrix tile
 LEAST_TOKENS = 256  # of a part: below this the parts' own cost dominates
 PROGRAMS_PER_SM = 4
 MOST_SPLITS = 64  # the join holds all parts of a head in registers
-# Tiles in flight. The load that a page's number needs takes three of them: below five, ptxas keeps room for one tile.
-STAGES = (2, 3, 5)
-DEFAULT_STAGES = 5  # of 16-bit types; two tiles of fp32 do not fit every GPU's shared memory
-FEWER = {5: 3, 3: 2, 2: 1}  # tiles in flight where a block has too little shared memory for more
 
 
-def block_tokens(head_dim: int) -> int:
-    """Tokens of a tile: 64, fewer where keys and values of 64 would not fit beside each other.
+def usual_tiling(head_dim: int) -> Tiling:
+    """Tiles of 64 tokens, fewer where keys and values of 64 would not fit beside each other.
 
-    >>> block_tokens(128), block_tokens(256)
+    >>> usual_tiling(128).tokens, usual_tiling(256).tokens
     (64, 32)
     """
-    return 64 if head_dim <= 128 else 32
+    return Tiling(tokens=64 if head_dim <= 128 else 32)
+
+
+def tilings(head_dim: int, group: int) -> tuple[Tiling, ...]:
+    """What a calibration tries, the usual one first; a head with KV of its own has no pipeline to deepen.
+
+    >>> len(tilings(128, 4)), len(tilings(128, 1))
+    (9, 4)
+    """
+    tokens = usual_tiling(head_dim).tokens
+    half, twice = tokens // 2, tokens * 2
+    single = (tokens, 4, 3), (tokens, 8, 3), (half, 4, 3), (twice, 8, 3)
+    split = (*single, (tokens, 4, 2), (tokens, 4, 4), (half, 4, 4), (twice, 4, 2), (twice, 8, 2))
+    tried = single if group == 1 else split
+    return tuple(Tiling(tokens=one, warps=warps, stages=stages) for one, warps, stages in tried)
 
 
 def split_count(batch: int, tiles: int, tokens: int, processors: int) -> int:
@@ -45,12 +57,12 @@ class TritonAttention:
     """Attention of one batch size and table width; the scratch is allocated once, so that graphs can be captured."""
 
     def __init__(
-        self, batch: int, kv_heads: int, group: int, device: "torch.device", stages: int | None = None
+        self, batch: int, kv_heads: int, group: int, device: "torch.device", tiling: Tiling | None = None
     ) -> None:
-        """`stages`: tiles in flight; None: as many as keep two of them."""
+        """`tiling`: of the calibration; None: the usual one."""
         self.batch, self.kv_heads, self.group = batch, kv_heads, group
         self.device = device
-        self.stages = stages or DEFAULT_STAGES
+        self.tiling = tiling  # what is launched, once something was
         self._scratch: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def prepare(self, view: View, _: "torch.dtype") -> Any:
@@ -79,43 +91,45 @@ class TritonAttention:
         parts, sums = self._scratch[splits]
         out = torch.empty_like(queries)
         width = triton.next_power_of_2(dim)
+        tiling = self.tiling or usual_tiling(dim)
         given = (
             queries, keys, values, view.table, view.lengths, parts, sums, dim**-0.5,
             view.table.stride(0), *keys.stride()[:3],
         )  # fmt: skip
         sizes: dict[str, Any] = {
             "PAGE": view.page_size, "DIM": dim, "WIDTH": width, "WINDOW": view.window or 0, "SPLITS": splits,
-            "HEADS": heads, "BLOCK": block_tokens(dim), "INTERPRETED": os.environ.get("TRITON_INTERPRET") == "1",
+            "HEADS": heads, "BLOCK": tiling.tokens, "INTERPRETED": os.environ.get("TRITON_INTERPRET") == "1",
         }  # fmt: skip
         if self.group == 1:
-            single_kernel[(batch, heads, splits)](*given, **sizes, num_warps=4)
+            single_kernel[(batch, heads, splits)](*given, **sizes, num_warps=tiling.warps)
         else:
             tiles = self._tiles
             grid = (batch, self.kv_heads * tiles, splits)
-            if queries.element_size() == 4:
-                self.stages = min(2, self.stages)
-            self.stages = fitting(
+            stages = fitting(
                 lambda stages: split_kernel[grid](
-                    *given, **sizes, GROUP=self.group, TILES=tiles, num_warps=4, num_stages=stages
+                    *given, **sizes, GROUP=self.group, TILES=tiles, num_warps=tiling.warps, num_stages=stages
                 ),
-                self.stages,
+                tiling.stages,
             )
+            tiling = replace(tiling, stages=stages)
+        self.tiling = tiling
         join_kernel[(batch * heads,)](parts, sums, out, DIM=dim, WIDTH=width, SPLITS=splits)
         return out
 
 
 def fitting(launch: Callable[[int], Any], stages: int) -> int:
-    """Launch with as many tiles in flight as a block's shared memory holds, from `stages` down; says how many.
+    """Launch with as deep a pipeline as a block's shared memory holds, from `stages` down; says how deep.
 
-    Triton up to 3.4 keeps every stage's tile: 137 KB at five, where many GPUs give a block 99 KB.
+    Keys and values of 64 tokens and 128 elements take 72 KB at three stages and 104 KB at four, where many GPUs give a
+    block 99 KB, AMD's 64.
     """
     while True:
         try:
             launch(stages)
         except Exception as error:
-            if type(error).__name__ != "OutOfResources" or stages not in FEWER:
+            if type(error).__name__ != "OutOfResources" or stages == 1:
                 raise
-            stages = FEWER[stages]
+            stages -= 1
         else:
             return stages
 

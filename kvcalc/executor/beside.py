@@ -41,9 +41,9 @@ class Beside:
         self._sets = [matrices(device, heads.dtype, size) for size in ENDS]
         if tied and self._sets[-1][0].packed:
             self._sets.append(head_matrices(device, heads.dtype))
-        stages = attention_at(calibration, *heads.shape).stages
+        tiling = attention_at(calibration, *heads.shape).tiling
         caches = [CACHES[device.kind][end] for end in ENDS]
-        self._attention = [AttentionSteps(device, heads, *cache, stages, self._sets[0]) for cache in caches]
+        self._attention = [AttentionSteps(device, heads, *cache, tiling, self._sets[0]) for cache in caches]
         self._read = [attention_bytes(device, heads, *cache) for cache in caches]
 
     def steps(self, batch: int) -> dict[str, Step]:
@@ -68,8 +68,8 @@ class Beside:
             one.seconds({name: samples[f"{name} {index}"] for name in one.steps})
             for index, one in enumerate(self._attention)
         ]
-        stages = attention_at(known, *self._heads.shape).stages
-        attention = attention_of(self._heads, stages, self._read, seconds)
+        tiling = attention_at(known, *self._heads.shape).tiling
+        attention = attention_of(self._heads, tiling, self._read, seconds)
         glue = glue_at(known, dtype, cold=False, qk_norm=qk_norm)
         _, layers, moved, logits = glue_columns(dtype, self._shape, _glue_rows(batch))
         slower = samples["glue"].value / glue_seconds(glue, layers, moved, logits)

@@ -51,6 +51,15 @@ def glue_for(device: Device) -> Glue:
     return TritonGlue() if device.is_gpu else TorchGlue()
 
 
+def norm_warps(width: int) -> int:
+    """Of the one program that norms a row: with four a long row waits for its own loads.
+
+    >>> norm_warps(1024), norm_warps(4096), norm_warps(16384)
+    (4, 8, 16)
+    """
+    return min(16, max(4, width // 512))
+
+
 class TorchGlue:
     """For a CPU, and as the reference of the kernels."""
 
@@ -114,9 +123,10 @@ class TritonGlue:
         from kvcalc.executor.kernels_glue import norm_kernel
 
         normed = torch.empty_like(x)
+        width = triton.next_power_of_2(x.shape[1])
         norm_kernel[(x.shape[0],)](
             x, x if delta is None else delta, weight, normed, eps,
-            HIDDEN=x.shape[1], WIDTH=triton.next_power_of_2(x.shape[1]), ADD=delta is not None,
+            HIDDEN=x.shape[1], WIDTH=width, ADD=delta is not None, num_warps=norm_warps(width),
         )  # fmt: skip
         return normed
 

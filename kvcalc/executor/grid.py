@@ -15,6 +15,7 @@ from kvcalc.executor.quiet import Patience
 from kvcalc.executor.timing import Bench
 from kvcalc.executor.weights import Weights
 from kvcalc.results.base import Figure
+from kvcalc.results.calibrate import Tiling
 from kvcalc.results.run import Memory, RunPoint
 from kvcalc.units import format_bytes
 
@@ -40,7 +41,7 @@ class Rig:
     bench: Bench
     weights: Weights
     numerics: Numerics
-    stages: int | None  # of the attention kernel's pipeline, as calibrated
+    tiling: Tiling | None  # of the attention kernel, as calibrated
     at: Predictor
     beside: Beside | None
 
@@ -91,7 +92,7 @@ def _cache_of(at: Predictor, batch: int, context: int, grid: Grid) -> int:
 def _point(rig: Rig, found: Found, reading: Reading, point: tuple[int, int], grid: Grid) -> None:
     (batch, context), at = point, rig.at
     contexts = contexts_of(batch, context, grid.ragged)
-    decoder = decoder_for(rig.bench, rig.weights, rig.numerics, contexts, grid.page_size, rig.stages)
+    decoder = decoder_for(rig.bench, rig.weights, rig.numerics, contexts, grid.page_size, rig.tiling)
     measured = measure_point(rig.bench, decoder, reading, at.calibration, rig.beside)
     found.points += compare(measured, at, batch, context)
     found.memories.append(memory_of(decoder, at, contexts))

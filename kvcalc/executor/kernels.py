@@ -4,8 +4,9 @@
     single  the same where every query head has its own KV head: no matrix tile would be filled
     join    one program for (sequence, query head): weighs the parts by their sums
 
-Page numbers are read one a tile where a page holds the whole tile, else one a token. Accumulation is in fp32, softmax
-in base 2. `INTERPRETED` widens bf16 at once, since Triton's interpreter computes wrongly on it.
+Page numbers are read one a tile where a page holds the whole tile, else one a token; and a tile ahead, so that keys and
+values wait for no other load and N stages keep N - 1 tiles in flight. Accumulation is in fp32, softmax in base 2.
+`INTERPRETED` widens bf16 at once, since Triton's interpreter computes wrongly on it.
 
 Source: Dao et al. 2023 (Flash-Decoding); Kwon et al. 2023 (PagedAttention).
 """
@@ -28,13 +29,10 @@ def _bounds(lengths, sequence, part, WINDOW: tl.constexpr, SPLITS: tl.constexpr,
 
 
 @triton.jit
-def _page_offsets(table, tokens, token, length, page_stride, token_stride, PAGE: tl.constexpr, BLOCK: tl.constexpr):
-    """Where the tokens of a tile lie: from one page number where the page holds them all, else from one each."""
-    if PAGE >= BLOCK:
-        page = tl.load(table + token // PAGE).to(tl.int64)
-        return page * page_stride + (tokens % PAGE) * token_stride
-    pages = tl.load(table + tokens // PAGE, mask=tokens < length, other=0).to(tl.int64)
-    return pages * page_stride + (tokens % PAGE) * token_stride
+def _pages(table, token, length, PAGE: tl.constexpr, BLOCK: tl.constexpr):
+    """Page numbers of the tile from `token` on: one where a page holds it all, else one a token; 0 past the end."""
+    tokens = token if PAGE >= BLOCK else token + tl.arange(0, BLOCK)
+    return tl.load(table + tokens // PAGE, mask=tokens < length, other=0)
 
 
 @triton.jit
@@ -60,11 +58,12 @@ def split_kernel(
     largest = tl.full([16], float("-inf"), tl.float32)
     total = tl.zeros([16], tl.float32)
     summed = tl.zeros([16, WIDTH], tl.float32)
-    pages = table + sequence * table_stride
+    row_of = table + sequence * table_stride
+    page = _pages(row_of, start, stop, PAGE, BLOCK)
     for token in range(start, stop, BLOCK):
         tokens = token + tl.arange(0, BLOCK)
-        place = _page_offsets(pages, tokens, token, stop, page_stride, token_stride, PAGE, BLOCK)
-        place += kv_head * head_stride
+        place = page.to(tl.int64) * page_stride + (tokens % PAGE) * token_stride + kv_head * head_stride
+        page = _pages(row_of, token + BLOCK, stop, PAGE, BLOCK)  # of the next tile
         present = (tokens < stop)[:, None] & (dims < DIM)[None, :]
         keys = tl.load(k + place[:, None] + dims[None, :], mask=present, other=0.0)
         values = tl.load(v + place[:, None] + dims[None, :], mask=present, other=0.0)
@@ -101,21 +100,22 @@ def single_kernel(
     largest = float("-inf")
     total = 0.0
     summed = tl.zeros([WIDTH], tl.float32)
-    pages = table + sequence * table_stride
+    row_of = table + sequence * table_stride
+    page = _pages(row_of, start, stop, PAGE, BLOCK)
     for token in range(start, stop, BLOCK):
         tokens = token + tl.arange(0, BLOCK)
-        place = _page_offsets(pages, tokens, token, stop, page_stride, token_stride, PAGE, BLOCK)
-        place += head * head_stride
+        place = page.to(tl.int64) * page_stride + (tokens % PAGE) * token_stride + head * head_stride
+        page = _pages(row_of, token + BLOCK, stop, PAGE, BLOCK)  # of the next tile
         present = (tokens < stop)[:, None] & (dims < DIM)[None, :]
         keys = tl.load(k + place[:, None] + dims[None, :], mask=present, other=0.0).to(tl.float32)
+        values = tl.load(v + place[:, None] + dims[None, :], mask=present, other=0.0)  # on its way meanwhile
         scores = tl.sum(keys * query[None, :], 1) * (scale * LOG2_E)
         scores = tl.where((tokens < stop) & (tokens >= first), scores, float("-inf"))
         above = tl.maximum(largest, tl.max(scores, 0))
         shift = tl.where(above == float("-inf"), 0.0, above)
         shares = tl.exp2(scores - shift)
         shrink = tl.exp2(largest - shift)
-        values = tl.load(v + place[:, None] + dims[None, :], mask=present, other=0.0).to(tl.float32)
-        summed = summed * shrink + tl.sum(shares[:, None] * values, 0)
+        summed = summed * shrink + tl.sum(shares[:, None] * values.to(tl.float32), 0)
         total = total * shrink + tl.sum(shares, 0)
         largest = above
 

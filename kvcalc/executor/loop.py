@@ -14,6 +14,7 @@ from kvcalc.executor.model import Model, apply_linear, greedy
 from kvcalc.executor.numerics import Numerics, rotary
 from kvcalc.executor.pages import Sequence
 from kvcalc.executor.weights import Weights
+from kvcalc.results.calibrate import Tiling
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,7 @@ class Manner(NamedTuple):
 
     numerics: Numerics | None = None  # None: the usual ones
     sample: Callable[["torch.Tensor"], "torch.Tensor"] = greedy
-    stages: int | None = None  # loads in flight of the attention kernel
+    tiling: Tiling | None = None  # of the attention kernel; None: the usual one
 
 
 class Decoder:
@@ -51,7 +52,7 @@ class Decoder:
         self.slots: list[Sequence] = []
         self.tokens = torch.zeros(batch, dtype=torch.int64, device=device.torch)
         self.views = cache.views(batch, -(-context // cache.pages.page_size) + 1)
-        attention = TritonAttention(batch, shape.kv_heads, shape.group, device.torch, manner.stages)
+        attention = TritonAttention(batch, shape.kv_heads, shape.group, device.torch, manner.tiling)
         self.model = Model(
             weights=weights,
             cache=cache,

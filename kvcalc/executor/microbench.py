@@ -20,7 +20,8 @@ from kvcalc.units import MIB
 if TYPE_CHECKING:
     import torch
 
-SQUARE = {"cpu": 2048, "cuda": 8192}  # of the products that show the peak
+SQUARE = {"cpu": 2048, "cuda": 8192}  # of the products that show the peak, where that does not take long
+LEAST_SQUARE, PRODUCT_S = 256, 0.5
 READ_BYTES = {"cpu": 256 * MIB, "cuda": 2048 * MIB}  # at least
 # Matrices (outputs, inputs), a factor of about eight between them, none of a published model's shape.
 MATRICES = {"cpu": ((1216, 704), (2688, 2304), (7424, 6400)), "cuda": ((5376, 2304), (10496, 4864), (22016, 9984))}
@@ -122,11 +123,27 @@ def copy_bandwidth(bench: Bench) -> tuple[float, Sample]:
 
 
 def matmul_peak(bench: Bench, dtype: str) -> tuple[float, Sample]:
-    """FLOP/s of a large square product."""
-    size = SQUARE[bench.device.kind]
-    a, b = noise(bench.device, size, size, dtype=dtype), noise(bench.device, size, size, dtype=dtype)
-    sample = bench.measure(lambda: a @ b)
+    """FLOP/s of a square product, the largest that takes no longer than half a second.
+
+    A CPU without instructions for a type computes it a thousand times as slowly as one that has them.
+    """
+    size = min(LEAST_SQUARE, SQUARE[bench.device.kind])
+    step = _square(bench.device, size, dtype)
+    while size < SQUARE[bench.device.kind] and 8 * bench.once(step) < PRODUCT_S:
+        size *= 2
+        step = _square(bench.device, size, dtype)
+    sample = bench.measure(step)
     return 2 * size**3 / sample.value, sample
+
+
+def _square(device: Device, size: int, dtype: str) -> Step:
+    """A product of two square matrices."""
+    a, b = noise(device, size, size, dtype=dtype), noise(device, size, size, dtype=dtype)
+
+    def step() -> None:
+        a @ b
+
+    return step
 
 
 def dispatch(bench: Bench) -> tuple[float, Sample]:

@@ -1,11 +1,12 @@
 """Small benchmarks of what a layer does besides products: attention over pages, and the pieces between."""
 
+import gc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from kvcalc.errors import KvcalcError
-from kvcalc.executor.attention_triton import STAGES
+from kvcalc.executor.attention_triton import TritonAttention, tilings
 from kvcalc.executor.device import Device, torch_dtype
 from kvcalc.executor.fit import affine, fit
 from kvcalc.executor.linear import Linear
@@ -15,7 +16,7 @@ from kvcalc.executor.pages import check_page_size
 from kvcalc.executor.shape import Shape
 from kvcalc.executor.skeleton import skeleton, streaming
 from kvcalc.executor.timing import Bench, Sample
-from kvcalc.results.calibrate import AttentionRow, GlueRow
+from kvcalc.results.calibrate import AttentionRow, GlueRow, Tiling
 
 # Batches and contexts of attention; KV heads of each sequence.
 CACHES = {"cpu": ((1, 320), (3, 704), (5, 1600), (10, 2880)), "cuda": ((3, 1600), (12, 3520), (24, 6720), (80, 6720))}
@@ -57,25 +58,34 @@ class Heads:
 
 
 def attention_row(bench: Bench, heads: Heads) -> tuple[AttentionRow, Sample]:
-    """Latency and bandwidth of attention for one shape of heads, at the best depth of the kernel's pipeline."""
-    depths = STAGES if bench.device.is_gpu and heads.group > 1 else (None,)
-    rows = [_attention(bench, heads, stages) for stages in depths]
-    return max(rows, key=lambda row: row[0].bandwidth_bytes_per_s)
-
-
-def _attention(bench: Bench, heads: Heads, stages: int | None) -> tuple[AttentionRow, Sample]:
+    """Latency and bandwidth of attention for one shape of heads; on a GPU with the quickest tiles."""
     sizes, times, samples = [], [], []
     linears = matrices(bench.device, heads.dtype, 0)
+    tiling = quickest_tiling(bench, heads, linears) if bench.device.is_gpu else None
     for batch, context in CACHES[bench.device.kind]:
-        one = AttentionSteps(bench.device, heads, batch, context, stages, linears)
+        gc.collect()  # the last one's cache
+        one = AttentionSteps(bench.device, heads, batch, context, tiling, linears)
         found = bench.together({name: captured(step, bench.device) for name, step in one.steps.items()})
         times.append(one.seconds(found))
         samples.append(found[AttentionSteps.WHOLE])
         sizes.append(attention_bytes(bench.device, heads, batch, context))
-    return attention_of(heads, stages, sizes, times), max(samples, key=lambda sample: sample.spread)
+        del one
+    return attention_of(heads, tiling, sizes, times), max(samples, key=lambda sample: sample.spread)
 
 
-def attention_of(heads: Heads, stages: int | None, sizes: Sequence[float], times: Sequence[float]) -> AttentionRow:
+def quickest_tiling(bench: Bench, heads: Heads, linears: list[Linear]) -> Tiling:
+    """Of all that are tried, the one that goes through the largest cache in the least time."""
+    steps = AttentionSteps(bench.device, heads, *CACHES[bench.device.kind][-1], None, linears)
+    times: dict[Tiling, float] = {}
+    for tried in tilings(heads.head_dim, heads.group):
+        attention, step = steps.tiled(tried)
+        seconds = bench.glance(captured(step, bench.device)).value
+        launched = attention.tiling or tried  # less deep where a block has too little memory
+        times[launched] = min(seconds, times.get(launched, seconds))
+    return min(times, key=times.__getitem__)
+
+
+def attention_of(heads: Heads, tiling: Tiling | None, sizes: Sequence[float], times: Sequence[float]) -> AttentionRow:
     """Latency and bandwidth from the seconds that one layer's attention takes to read these bytes."""
     latency, bandwidth, error = affine(sizes, times)
     return AttentionRow(
@@ -83,7 +93,7 @@ def attention_of(heads: Heads, stages: int | None, sizes: Sequence[float], times
         group=heads.group,
         head_dim=heads.head_dim,
         page_size=heads.page_size,
-        stages=stages,
+        tiling=tiling,
         latency_s=latency,
         bandwidth_bytes_per_s=bandwidth,
         times_s=tuple(times),
@@ -103,7 +113,7 @@ class AttentionSteps:
     WHOLE, WITHOUT = "small decoder", "small decoder without attention"
 
     def __init__(
-        self, device: Device, heads: Heads, batch: int, context: int, stages: int | None, linears: list[Linear]
+        self, device: Device, heads: Heads, batch: int, context: int, tiling: Tiling | None, linears: list[Linear]
     ) -> None:  # fmt: skip
         """As many layers as it takes to rotate through the caches.
 
@@ -117,14 +127,22 @@ class AttentionSteps:
         _, hidden, width, vocab = SKELETONS[0]
         windows = (None,) * self.layers
         shape = Shape(hidden, vocab, KV_HEADS * heads.group, KV_HEADS, heads.head_dim, width, windows)
-        self.decoder = decoder = skeleton(device, heads.dtype, shape, (batch, context), heads.page_size, stages)
+        self.decoder = decoder = skeleton(device, heads.dtype, shape, (batch, context), heads.page_size, tiling)
         stream = Stream(device, heads.dtype, batch, linears)
         whole = streaming(decoder, decoder.model, stream)
         without = streaming(decoder, decoder.without("attention"), stream)
+        self._heads, self._whole = heads, whole
         self.steps: dict[str, Step] = {
             self.WHOLE: lambda: decoder.step(whole),
             self.WITHOUT: lambda: decoder.step(without),
         }
+
+    def tiled(self, tiling: Tiling) -> tuple[TritonAttention, Step]:
+        """The whole with other tiles of its attention."""
+        decoder = self.decoder
+        attention = TritonAttention(decoder.tokens.numel(), KV_HEADS, self._heads.group, decoder.device.torch, tiling)
+        model = replace(self._whole, prepare=attention.prepare, attend=attention)
+        return attention, lambda: decoder.step(model)
 
     def seconds(self, samples: Mapping[str, Sample]) -> float:
         """Of one layer's attention."""

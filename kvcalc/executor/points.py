@@ -18,7 +18,7 @@ from kvcalc.executor.pages import pages_held
 from kvcalc.executor.quiet import OTHERS, Others, moved
 from kvcalc.executor.timing import Bench, Sample, worst
 from kvcalc.executor.weights import Weights
-from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.results.calibrate import CalibrateResult, Tiling
 from kvcalc.results.run import Memory, RunPoint, TermName
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -76,7 +76,7 @@ def contexts_of(batch: int, context: int, ragged: bool) -> list[int]:
 
 
 def decoder_for(
-    bench: Bench, weights: Weights, numerics: Numerics, contexts: Iterable[int], page_size: int, stages: int | None
+    bench: Bench, weights: Weights, numerics: Numerics, contexts: Iterable[int], page_size: int, tiling: Tiling | None
 ) -> Decoder:
     """A batch of these contexts on pages that are exactly enough, full of noise."""
     gc.collect()  # what the last one left must not stand in the way of this one's cache
@@ -84,7 +84,7 @@ def decoder_for(
     pages = [sum(pages_held(context, page_size, window) for context in contexts) for window in windows_of(shape)]
     cache = Cache(shape, pages, page_size, weights.embedding.dtype, device.torch)
     cache.fill(drawn())
-    decoder = Decoder(weights, cache, device, len(contexts), max(contexts), Manner(numerics, stages=stages))
+    decoder = Decoder(weights, cache, device, len(contexts), max(contexts), Manner(numerics, tiling=tiling))
     decoder.place(cache.pages.start(context) for context in contexts)
     return decoder
 

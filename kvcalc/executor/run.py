@@ -30,7 +30,7 @@ from kvcalc.executor.store import load_fresh, save, why_not_kept
 from kvcalc.executor.timing import Bench
 from kvcalc.executor.verify import verify
 from kvcalc.executor.weights import Weights, random_weights
-from kvcalc.results.calibrate import CalibrateResult
+from kvcalc.results.calibrate import CalibrateResult, Tiling
 from kvcalc.results.run import Accuracy, Correct, Generated, Memory, RunPoint, RunReport, RunResult
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.gpu import GpuSpec
@@ -124,12 +124,12 @@ def _measured(model: ModelSpec, cut: ModelSpec, heads: Heads, asked: Asked, foll
     asked.progress("weights", 0.25)
     weights, numerics = _weights(shape, model.dtype, asked)
     asked.progress("correctness", 0.3)
-    stages = attention_at(calibration, *heads.shape).stages
-    correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics, stages)
-    generated = _generate(weights, numerics, stages, asked) if asked.prompts else ()
+    tiling = attention_at(calibration, *heads.shape).tiling
+    correct = verify(weights, asked.device, model.dtype, asked.page_size, numerics, tiling)
+    generated = _generate(weights, numerics, tiling, asked) if asked.prompts else ()
     grid = Grid(asked.batches, asked.contexts, asked.page_size, asked.ragged, asked.patience_s, asked.progress)
     return Measured(
-        calibration, ceilings, correct, generated, measure_grid(Rig(bench, weights, numerics, stages, at, beside), grid)
+        calibration, ceilings, correct, generated, measure_grid(Rig(bench, weights, numerics, tiling, at, beside), grid)
     )
 
 
@@ -191,13 +191,13 @@ def _weights(shape: Shape, dtype: str, asked: Asked) -> tuple[Weights, Numerics]
     return weights, numerics
 
 
-def _generate(weights: Weights, numerics: Numerics, stages: int | None, asked: Asked) -> tuple[Generated, ...]:
+def _generate(weights: Weights, numerics: Numerics, tiling: Tiling | None, asked: Asked) -> tuple[Generated, ...]:
     """Continue the prompts, all side by side."""
     shape, batch = weights.shape, len(asked.prompts)
     longest = max(len(prompt) for prompt in asked.prompts) + asked.new_tokens
     pages = [(pages_held(longest, asked.page_size, None) + 1) * batch + 1] * len(windows_of(shape))
     cache = Cache(shape, pages, asked.page_size, weights.embedding.dtype, asked.device.torch)
-    manner = Manner(numerics, sampler(asked.temperature), stages)
+    manner = Manner(numerics, sampler(asked.temperature), tiling)
     decoder = Decoder(weights, cache, asked.device, batch, longest, manner)
     found = generate(decoder, [list(prompt) for prompt in asked.prompts], asked.new_tokens)
     return tuple(

@@ -11,19 +11,20 @@ from kvcalc.executor.microbench import Stream, drawn
 from kvcalc.executor.model import Model
 from kvcalc.executor.shape import Shape
 from kvcalc.executor.weights import empty_weights
+from kvcalc.results.calibrate import Tiling
 
 if TYPE_CHECKING:
     import torch
 
 
 def skeleton(
-    device: Device, dtype: str, shape: Shape, held: tuple[int, int], page_size: int = 64, stages: int | None = None
+    device: Device, dtype: str, shape: Shape, held: tuple[int, int], page_size: int = 64, tiling: Tiling | None = None
 ) -> Decoder:
     """A decoder over a full cache whose matrices are allocated and never touched: its products are to be left out.
 
     Args:
         held: sequences, and tokens of each.
-        stages: of the attention kernel's pipeline.
+        tiling: of the attention kernel.
     """
     batch, context = held
     kind = torch_dtype(dtype)
@@ -32,7 +33,7 @@ def skeleton(
         tensor.fill_(1)
     cache = Cache(shape, [batch * -(-context // page_size)], page_size, kind, device.torch)
     cache.fill(drawn())
-    decoder = Decoder(weights, cache, device, batch, context, Manner(stages=stages))
+    decoder = Decoder(weights, cache, device, batch, context, Manner(tiling=tiling))
     decoder.place(cache.pages.start(context) for _ in range(batch))
     return decoder
 

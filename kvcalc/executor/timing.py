@@ -13,6 +13,8 @@ WINDOW_S = 0.02  # of repeated calls: long against the clock's own error
 WINDOWS = 7
 LEAST_WINDOWS = 4
 TRY_S = 6.0  # of one try, unless the least windows take longer
+SLOW_S = 1.0  # a call that takes this long stands for a window, and warms nothing up
+FEW_WINDOWS = 2  # of a try that has taken three times as long: slow steps, or a machine that others use
 STEADY = {"cpu": 1.2, "cuda": 1.03}  # 90th over 10th percentile of windows that nothing disturbed
 TRIES = 3
 
@@ -114,6 +116,11 @@ class Bench:
         calls = self._calls(step)
         return self._windows({"": step}, {"": calls}, WINDOWS)[""]
 
+    def once(self, step: Step) -> float:
+        """Seconds of one call; the first is a warm-up, unless it takes so long that a second would tell no more."""
+        first = self._elapsed(step, 1)
+        return first if first > SLOW_S else self._elapsed(step, 1)
+
     def wait(self) -> None:
         """Until other processes leave the processors alone, while patience lasts."""
         self.patience.wait(self.device)
@@ -125,22 +132,24 @@ class Bench:
         data in the caches, while in a loop of its own it finds what it has left there itself. And every other round
         goes backwards, so that none always follows the same one.
         """
-        names = list(steps)
+        names, slow = list(steps), set[str]()
         times: dict[str, list[float]] = {name: [] for name in names}
         end = time.monotonic() + TRY_S
         for window in range(windows):
             for name in names if window % 2 == 0 else reversed(names):
-                if len(steps) > 1:
+                if len(steps) > 1 and name not in slow:
                     steps[name]()
                 times[name].append(self._elapsed(steps[name], calls[name]))
-            if window + 1 >= LEAST_WINDOWS and time.monotonic() > end:
+                if times[name][-1] > SLOW_S:
+                    slow.add(name)
+            late = time.monotonic() - end
+            if (window + 1 >= LEAST_WINDOWS and late > 0) or (window + 1 >= FEW_WINDOWS and late > 2 * TRY_S):
                 break
         return {name: Sample(tuple(values)) for name, values in times.items()}
 
     def _calls(self, step: Step) -> int:
-        """Calls that fill a window; the first call is a warm-up."""
-        step()
-        return max(1, round(WINDOW_S / max(self._elapsed(step, 1), 1e-9)))
+        """Calls that fill a window."""
+        return max(1, round(WINDOW_S / max(self.once(step), 1e-9)))
 
     def _elapsed(self, step: Step, calls: int) -> float:
         """Seconds of one of `calls` calls in a row, waited for on the device."""

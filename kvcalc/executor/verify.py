@@ -15,6 +15,7 @@ from kvcalc.executor.numerics import Numerics, frequencies
 from kvcalc.executor.pages import Sequence
 from kvcalc.executor.shape import Shape
 from kvcalc.executor.weights import Layer, Weights
+from kvcalc.results.calibrate import Tiling
 from kvcalc.results.run import Correct
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def verify(
     dtype: str,
     page_size: int,
     numerics: Numerics | None = None,
-    stages: int | None = None,
+    tiling: Tiling | None = None,
 ) -> Correct:
     """Decode a few steps of ragged sequences on shuffled, shared and freshly copied pages, and compare.
 
@@ -72,7 +73,7 @@ def verify(
     pages = (sum(lengths) + 2 * lengths[-1]) // page_size + 3 * (len(lengths) + 2)
     cache = Cache(shape, [pages] * len(windows_of(shape)), page_size, weights.embedding.dtype, device.torch, seed=1)
     sequences, histories = _begun(cache, lengths)
-    decoder = Decoder(weights, cache, device, len(sequences), max(lengths) + STEPS, Manner(numerics, stages=stages))
+    decoder = Decoder(weights, cache, device, len(sequences), max(lengths) + STEPS, Manner(numerics, tiling=tiling))
     worst, written, checked, logits_error = 0.0, 0.0, 0, 0.0
     for step in range(STEPS):
         for sequence in sequences:

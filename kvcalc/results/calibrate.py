@@ -23,6 +23,14 @@ class LinearRow(Rate):
     error: float  # mean of |fitted / measured - 1|
 
 
+class Tiling(Frozen):
+    """How one program of the attention kernel goes over its tokens."""
+
+    tokens: int  # of a tile
+    warps: int = 4
+    stages: int = 3  # of the pipeline: one more than the tiles of keys and values in flight
+
+
 class AttentionRow(Rate):
     """Decode attention over pages, for one shape of heads: the latency is of one layer's call."""
 
@@ -30,7 +38,7 @@ class AttentionRow(Rate):
     group: int  # query heads of one KV head
     head_dim: int
     page_size: int
-    stages: int | None = None  # of the kernel's pipeline, where one was chosen
+    tiling: Tiling | None = None  # of the kernel, where it has one: the quickest of those tried
     times_s: tuple[float, ...]  # fitted to: one layer's call for each batch and context
     error: float
 

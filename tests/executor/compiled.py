@@ -55,10 +55,12 @@ def usage(cubin: bytes) -> dict[str, int]:
 
 def main() -> None:
     for case in json.load(sys.stdin):
-        options = {"num_warps": 4, "num_stages": case.get("stages", 3)}
-        target = GPUTarget("cuda", case["arch"], 32)
+        options = {"num_warps": case.get("warps", 4), "num_stages": case.get("stages", 3)}
+        amd = isinstance(case["arch"], str)
+        target = GPUTarget("hip", case["arch"], 64) if amd else GPUTarget("cuda", case["arch"], 32)
         made = triton.compile(source(case["kernel"], case["dtype"], case["constants"]), target=target, options=options)
-        print(json.dumps({**case, **usage(made.asm["cubin"]), "shared": made.metadata.shared}), flush=True)
+        found = {} if amd else usage(made.asm["cubin"])
+        print(json.dumps({**case, **found, "shared": made.metadata.shared}), flush=True)
 
 
 if __name__ == "__main__":

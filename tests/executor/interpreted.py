@@ -11,6 +11,7 @@ from kvcalc.executor.cache import Cache
 from kvcalc.executor.glue import Rotary, TorchGlue, TritonGlue
 from kvcalc.executor.noise import Noise
 from kvcalc.executor.shape import Shape
+from kvcalc.results.calibrate import Tiling
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -28,6 +29,7 @@ def attention(
     window: int | None,
     lengths: list[int],
     splits: int,
+    tokens: int,
     device: str = "cpu",
 ) -> float:
     """Relative error of the kernels, per sequence, against the reference in float64 on the same values."""
@@ -43,7 +45,7 @@ def attention(
     cache.show(sequences, [view])
     queries = noise(len(sequences), group * kv_heads, dim, seed=3).to(device, kind)
     keys, values = cache.layers[0]
-    attend = TritonAttention(len(sequences), kv_heads, group, torch.device(device))
+    attend = TritonAttention(len(sequences), kv_heads, group, torch.device(device), Tiling(tokens=tokens))
     have = attend(queries, keys, values, view, splits).double().flatten(1)
     want = attend_reference(queries.double(), keys.double(), values.double(), view).flatten(1)
     return float(((have - want).norm(dim=1) / want.norm(dim=1)).max())

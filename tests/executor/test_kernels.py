@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from kvcalc.executor.attention_triton import tilings, usual_tiling
+from kvcalc.results.calibrate import Tiling
+
 pytest.importorskip("triton")
 
 HERE = Path(__file__).parent
@@ -16,21 +19,21 @@ LIMITS = {"fp32": 1e-6, "fp16": 1e-3, "bf16": 5e-3}
 
 ATTENTION = [
     {"dtype": dtype, "group": group, "kv_heads": kv, "dim": dim, "page": page, "window": window, "lengths": lengths,
-     "splits": splits}
-    for dtype, group, kv, dim, page, window, lengths, splits in [
-        ("fp32", 4, 2, 64, 64, None, [1, 64, 65], 1),
-        ("fp32", 4, 1, 64, 16, None, [1, 63], 4),
-        ("fp32", 1, 2, 64, 64, None, [64, 150], 2),
-        ("fp32", 1, 1, 80, 16, 50, [51, 140], 2),  # a window, and a width that is no power of two
-        ("fp32", 2, 1, 32, 128, 70, [2, 200], 2),
-        ("fp32", 20, 1, 32, 32, None, [5, 90], 2),  # more heads than a tile
-        ("fp32", 8, 1, 256, 32, None, [3, 70], 1),
-        ("fp32", 3, 1, 64, 256, None, [1, 300], 8),  # parts with nothing in them
-        ("bf16", 4, 2, 128, 64, None, [1, 65], 2),
-        ("bf16", 1, 2, 64, 16, 40, [1, 90], 2),
-        ("bf16", 7, 1, 64, 32, 33, [34, 100], 4),
-        ("fp16", 4, 1, 64, 64, None, [64, 129], 2),
-        ("fp16", 1, 1, 128, 256, None, [3, 257], 1),
+     "splits": splits, "tokens": tokens}
+    for dtype, group, kv, dim, page, window, lengths, splits, tokens in [
+        ("fp32", 4, 2, 64, 64, None, [1, 64, 65], 1, 64),
+        ("fp32", 4, 1, 64, 16, None, [1, 63], 4, 64),
+        ("fp32", 1, 2, 64, 64, None, [64, 150], 2, 64),
+        ("fp32", 1, 1, 80, 16, 50, [51, 140], 2, 32),  # a window, and a width that is no power of two
+        ("fp32", 2, 1, 32, 128, 70, [2, 200], 2, 64),
+        ("fp32", 20, 1, 32, 32, None, [5, 90], 2, 32),  # more heads than a tile
+        ("fp32", 8, 1, 256, 32, None, [3, 70], 1, 32),
+        ("fp32", 3, 1, 64, 256, None, [1, 300], 8, 64),  # parts with nothing in them
+        ("bf16", 4, 2, 128, 64, None, [1, 65], 2, 64),
+        ("bf16", 1, 2, 64, 16, 40, [1, 90], 2, 128),
+        ("bf16", 7, 1, 64, 32, 33, [34, 100], 4, 32),
+        ("fp16", 4, 1, 64, 64, None, [64, 129], 2, 16),
+        ("fp16", 1, 1, 128, 256, None, [3, 257], 1, 128),
     ]
 ]  # fmt: skip
 GLUE = [{"dtype": dtype, "norms": norms} for dtype, norms in (("fp32", True), ("bf16", True), ("fp16", False))]
@@ -61,15 +64,18 @@ def test_kernels_compute_what_the_reference_does() -> None:
         assert result["error"] <= limit, result
 
 
-def split(arch: int, page: int, dim: int, group: int, dtype: str = "bf16") -> dict[str, Any]:
-    block = 64 if dim <= 128 else 32
-    sizes = {"PAGE": page, "DIM": dim, "WIDTH": dim, "WINDOW": 0, "SPLITS": 8, "HEADS": 8 * group, "BLOCK": block,
-             "INTERPRETED": False}  # fmt: skip
+def split(
+    arch: int | str, page: int, dim: int, group: int, dtype: str = "bf16", tiling: Tiling | None = None
+) -> dict[str, Any]:
+    tiling = tiling or usual_tiling(dim)
+    sizes = {"PAGE": page, "DIM": dim, "WIDTH": dim, "WINDOW": 0, "SPLITS": 8, "HEADS": 8 * group,
+             "BLOCK": tiling.tokens, "INTERPRETED": False}  # fmt: skip
     if group == 1:
-        return {"kernel": "single_kernel", "arch": arch, "dtype": dtype, "constants": sizes}
+        return {"kernel": "single_kernel", "arch": arch, "dtype": dtype, "warps": tiling.warps, "constants": sizes}
     tiles = -(-group // 16)
     constants = {**sizes, "GROUP": group, "TILES": tiles}
-    return {"kernel": "split_kernel", "arch": arch, "dtype": dtype, "stages": 5, "constants": constants}
+    depth = {"warps": tiling.warps, "stages": tiling.stages}
+    return {"kernel": "split_kernel", "arch": arch, "dtype": dtype, **depth, "constants": constants}
 
 
 def others(arch: int) -> list[dict[str, Any]]:
@@ -91,7 +97,8 @@ WHOLLY = (90,)  # on the others attention alone is compiled, which takes the mos
 
 
 def test_kernels_compile_without_spilling(tmp_path: Path) -> None:
-    cases = []
+    larger = [tiling for tiling in tilings(128, 4) if tiling.tokens >= 64 and tiling != usual_tiling(128)]
+    cases = [*(split(90, 64, 128, 4, tiling=tiling) for tiling in larger), split(90, 64, 128, 1, tiling=larger[1])]
     for arch in SHARED:
         cases += [split(arch, 64, 128, 4), split(arch, 64, 128, 1)]
         if arch in WHOLLY:
@@ -104,3 +111,13 @@ def test_kernels_compile_without_spilling(tmp_path: Path) -> None:
         assert result["stack"] == 0, result
         assert result["reg"] <= 128, result  # 65,536 registers hold four programs of 128 threads
         assert result["shared"] <= SHARED[case["arch"]], result
+    shared = [result["shared"] for result in results]
+    in_flight = {n: shared[cases.index(split(90, 64, 128, 4, tiling=Tiling(tokens=64, stages=n)))] for n in (2, 3, 4)}
+    tile = 2 * 64 * 128 * 2  # keys and values of 64 tokens, 128 elements of two bytes
+    assert in_flight[3] - in_flight[2] == in_flight[4] - in_flight[3] == tile  # a stage more is a tile more
+
+
+def test_kernels_compile_for_amd(tmp_path: Path) -> None:
+    environment = {"TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
+    for result in run("compiled.py", [split("gfx942", 64, 128, 4), split("gfx942", 64, 128, 1)], **environment):
+        assert result["shared"] <= 64 * 1024, result  # of a compute unit's local data share

@@ -1,11 +1,14 @@
 """Timing, fitting and waiting: what a figure is, whatever the machine is doing. Nothing here depends on a time."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.errors import KvcalcError
-from kvcalc.executor import quiet
+from kvcalc.executor import microbench, quiet, timing
 from kvcalc.executor.device import Device
 from kvcalc.executor.fit import fit
 from kvcalc.executor.quiet import Patience, moved, wait_until_quiet
@@ -59,6 +62,40 @@ def test_a_bench_calls_each_step_and_returns_them_by_name() -> None:
     assert set(found) == {"a", "b"}
     assert all(sample.value > 0 and len(sample.times) == 3 for sample in found.values())
     assert min(calls.values()) > 3
+
+
+@pytest.mark.parametrize("seconds, calls", [(30.0, 3), (2.0, 5), (0.05, 9)])
+def test_a_slow_step_is_called_a_few_times(monkeypatch: pytest.MonkeyPatch, seconds: float, calls: int) -> None:
+    """Once to see how slow it is, twice to see whether it stays so; a quick one is warmed up for seven windows."""
+    now, called = [0.0], list[float]()
+    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0])
+    monkeypatch.setattr(timing, "time", clock)
+
+    def step() -> None:
+        called.append(now[0])
+        now[0] += seconds
+
+    found = Bench(CPU, Patience(0)).together({"a": step}, tries=1)["a"]
+    assert found.value == pytest.approx(seconds)
+    assert len(called) == calls
+
+
+@pytest.mark.parametrize("flops, size", [(1e9, 512), (4e11, 2048), (1e15, 2048)])
+def test_the_product_that_shows_the_peak_takes_no_half_second(
+    monkeypatch: pytest.MonkeyPatch, flops: float, size: int
+) -> None:
+    sizes: list[int] = []
+
+    def square(_device: Device, one: int, _dtype: str) -> object:
+        sizes.append(one)
+        return one
+
+    monkeypatch.setattr(microbench, "_square", square)
+    bench: Any = SimpleNamespace(
+        device=CPU, once=lambda one: 2 * one**3 / flops, measure=lambda one: Sample((2 * one**3 / flops,))
+    )
+    assert microbench.matmul_peak(bench, "bf16")[0] == pytest.approx(flops)
+    assert sizes[-1] == size
 
 
 def test_a_quiet_device_is_quiet_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
