@@ -63,23 +63,34 @@ def room_assumptions(question: Question) -> tuple[Assumption, ...]:
     return (Assumption(name=NAME, value=taken, why=why),)
 
 
+def refusals(question: Question) -> tuple[str, ...]:
+    """That prompts are above a limit that was given."""
+    deployment, longest = question.deployment, longest_prompt(question.workload, question.deployment)
+    given, engine = deployment.max_num_batched_tokens, rules(deployment.engine)
+    if engine.SPLITS_PROMPTS or given is None or longest is None or longest <= given:
+        return ()
+    return (
+        f"prompts of up to {format_count(longest)} tokens are above max_num_batched_tokens {format_count(given)}: "
+        f"{engine.TITLE} refuses them unless it splits prompts, which is taken here{_roomy(question, longest)}",
+    )
+
+
 def room_warnings(question: Question, running: int) -> tuple[str, ...]:
     """Prompts that wait until others end, or are refused, for want of room in a step."""
-    deployment, engine = question.deployment, rules(question.deployment.engine)
-    given, longest = deployment.max_num_batched_tokens, longest_prompt(question.workload, deployment)
-    if engine.SPLITS_PROMPTS or given is None or longest is None or longest + running - 1 <= given:
-        return ()
-    wanted = format_count(
-        engine.room_for(longest, replace(deployment, max_num_batched_tokens=None)) or longest + running
-    )
-    if longest > given:
-        return (
-            f"prompts of up to {format_count(longest)} tokens are above max_num_batched_tokens "
-            f"{format_count(given)}: {engine.TITLE} refuses them unless it splits prompts, which is taken here; "
-            f"--max-num-batched-tokens {wanted} has room for all",
-        )
+    deployment, longest = question.deployment, longest_prompt(question.workload, question.deployment)
+    given, beside = deployment.max_num_batched_tokens, running - 1
+    waits = given is not None and longest is not None and longest <= given < longest + beside
+    if longest is None or not waits or rules(deployment.engine).SPLITS_PROMPTS:
+        return refusals(question)
     return (
-        f"a prompt of {format_count(longest)} tokens has no room beside {format_count(running - 1)} that decode: it "
-        f"waits until enough of them end, and all behind it, which is not in these times; "
-        f"--max-num-batched-tokens {wanted} has room for all",
+        f"a prompt of {format_count(longest)} tokens has no room beside {format_count(beside)} that decode: it waits "
+        f"until enough of them end, and all behind it, which is not in these times{_roomy(question, longest)}",
     )
+
+
+def _roomy(question: Question, longest: int) -> str:
+    """The limit that would do."""
+    wanted = rules(question.deployment.engine).room_for(
+        longest, replace(question.deployment, max_num_batched_tokens=None)
+    )
+    return "" if wanted is None else f"; --max-num-batched-tokens {format_count(wanted)} has room for all"

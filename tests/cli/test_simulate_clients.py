@@ -4,8 +4,10 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from kvcalc.units import format_seconds
 from tests.cli.conftest import Cli
 from tests.cli.test_simulate import answer
 
@@ -46,3 +48,16 @@ def test_clients_differ_in_length_unless_said(cli: Cli, tmp_path: Path) -> None:
     assert near["refused"] == 0
     assert max(int(row["input_tokens"]) + int(row["output_tokens"]) for row in csv.DictReader(table.open())) <= 8192
     assert "contradicts" in cli(f"{loop} --equal-lengths --isl-sigma 0.5").err
+
+
+def test_percentiles_that_the_opening_makes_are_said(cli: Cli, tmp_path: Path) -> None:
+    """Of ten waves the first is the slowest tenth: p95 is of it alone. Of 31 it is few."""
+    table, loop = tmp_path / "r.csv", "simulate llama-3-8b --gpu h100-sxm --isl 2000 --osl 50 --concurrency 32"
+    report = json.loads(cli(f"{loop} --requests 320 --requests-csv {table} --json").out)
+    with table.open() as file:
+        later = [float(row["ttft_s"]) for row in csv.DictReader(file)][32:]
+    (said,) = (one for one in report["warnings"] if "p95" in one)
+    assert format_seconds(float(np.percentile(later, 95))) in said
+    assert float(np.percentile(later, 95)) < report["result"]["ttft_s"]["p95"]["value"] / 1.25
+    longer = json.loads(cli(f"{loop} --json").out)  # 1,000: 31 waves
+    assert not [one for one in longer.get("warnings", ()) if "p95" in one]

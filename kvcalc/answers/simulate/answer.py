@@ -7,6 +7,7 @@ from typing import Any
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import operating_point
+from kvcalc.answers.prompt_room import refusals
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.figures import (
     Latencies,
@@ -20,6 +21,7 @@ from kvcalc.answers.simulate.figures import (
 )
 from kvcalc.answers.simulate.machine import Simulated, simulated
 from kvcalc.answers.simulate.offload import offload_of
+from kvcalc.answers.simulate.opening import opening_warnings
 from kvcalc.answers.simulate.rate import Targets, at_rate, rates
 from kvcalc.answers.simulate.runs import capacities, run
 from kvcalc.answers.simulate.settings import SimulateSettings
@@ -96,7 +98,7 @@ def simulate(
         figures=_working(runs, replica, result) if with_working else (),
         assumptions=_assumptions(deployed, workload, replica),
         sources=deployed.sources,
-        warnings=_warnings(deployed, result),
+        warnings=(*_warnings(deployed, result), *opening_warnings(runs[0])),
     )
 
 
@@ -242,6 +244,7 @@ def _warnings(deployed: Deployed, result: SimulateResult) -> tuple[str, ...]:
         *deployed.model.warnings,
         *deployed.budget.warnings,
         *drafts_without_times(deployed),
+        *refusals(deployed.question),
     ]
     if result.refused:
         found.append(f"{result.refused} of {result.requests} requests are refused: no tokens, or above max_model_len")
