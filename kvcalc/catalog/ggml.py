@@ -47,6 +47,11 @@ def local_setting(gpu: GpuSpec, deployment: Deployment) -> LocalSetting:
     )
 
 
+def host_names() -> tuple[str, ...]:
+    """The hosts whose memory's bandwidth is known, by name."""
+    return tuple(_table("hosts")["bandwidth_bytes_per_s"])
+
+
 def host_bandwidth(text: str | None) -> float:
     """Bytes/s of a host's memory: a number with its unit, or a common host's name; the usual desktop's if not given.
 

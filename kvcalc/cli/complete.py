@@ -14,10 +14,12 @@ def models(incomplete: str) -> list[str]:
 
 
 def gpus(incomplete: str) -> list[str]:
-    """GPU specs."""
+    """GPU specs; clouds' machines once a letter of one is there, for there are hundreds."""
     from kvcalc.catalog.gpus import gpu_names
+    from kvcalc.catalog.instances import all_instances
 
-    return _beginning(incomplete, gpu_names())
+    machines = _beginning(incomplete, (machine.name for _, machine in all_instances())) if incomplete else []
+    return [*_beginning(incomplete, gpu_names()), *machines]
 
 
 def _drafts(incomplete: str) -> list[str]:
@@ -28,9 +30,10 @@ def _drafts(incomplete: str) -> list[str]:
 
 
 def _quantizations(incomplete: str) -> list[str]:
+    from kvcalc.catalog.quantization.gguf_recipe import type_names
     from kvcalc.catalog.quantization.online import FORMATS
 
-    return _beginning(incomplete, sorted(FORMATS))
+    return _beginning(incomplete, [*sorted(FORMATS), *(name.lower() for name in type_names())])
 
 
 def _cache_dtypes(incomplete: str) -> list[str]:
@@ -39,13 +42,37 @@ def _cache_dtypes(incomplete: str) -> list[str]:
     return _beginning(incomplete, ("auto", *CACHE_DTYPES))
 
 
+def _ggml_dtypes(incomplete: str) -> list[str]:
+    from kvcalc.engines.pages.dtypes import GGML
+
+    return _beginning(incomplete, ("f16", "bf16", "f32", *GGML))
+
+
+def _hosts(incomplete: str) -> list[str]:
+    from kvcalc.catalog.ggml import host_names
+
+    return _beginning(incomplete, host_names())
+
+
+def _devices(incomplete: str) -> list[str]:
+    return _beginning(incomplete, ("cpu", "cuda"))
+
+
+def _formats(incomplete: str) -> list[str]:
+    from kvcalc.cli.output import FORMATS, PICTURES
+
+    return _beginning(incomplete, (*FORMATS, *PICTURES))
+
+
 def _dtypes(incomplete: str) -> list[str]:
     return _beginning(incomplete, ("auto", "bf16", "fp16", "fp32"))
 
 
 OFFERS: dict[str, Offer] = {
     "gpu": gpus, "model": models, "draft": _drafts, "quantization": _quantizations, "kv_cache_dtype": _cache_dtypes,
-    "dtype": _dtypes, "draft_quantization": _quantizations,
+    "dtype": _dtypes, "draft_quantization": _quantizations, "cache_type_k": _ggml_dtypes, "cache_type_v": _ggml_dtypes,
+    "device": _devices, "export": gpus, "mamba_ssm_cache_dtype": _dtypes,
+    "host_memory_bandwidth": _hosts, "gpus_available": gpus, "format": _formats,
 }  # fmt: skip
 
 

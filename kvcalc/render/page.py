@@ -1,5 +1,7 @@
 """A page: what a report shows and in which order, before any format. Pages hold text; they compute nothing."""
 
+from collections.abc import Iterable
+from string import ascii_lowercase
 from typing import Literal, NamedTuple
 
 from kvcalc.results.assumptions import flag_for
@@ -90,6 +92,29 @@ def alike(rows: tuple[tuple[str, ...], ...], columns: range) -> tuple[int, ...]:
     (1,)
     """
     return tuple(i for i in columns if len(rows) > 1 and len({row[i] for row in rows}) == 1)
+
+
+def narrow(table: Table, width: int = 80) -> bool:
+    """Whether a row has room on one line, without the columns that can be spared.
+
+    >>> narrow(Table(("a", "b"), (("x" * 70, "y" * 9),))), narrow(Table(("a", "b"), (("x" * 70, "y" * 9),), spare=(1,)))
+    (False, True)
+    """
+    kept = [i for i in range(len(table.columns)) if i not in table.spare]
+    cells = (*table.rows, *([part.split("\n") for part in table.columns],))
+    widths = (
+        max(len(line) for row in cells for line in ([row[i]] if isinstance(row[i], str) else row[i])) for i in kept
+    )
+    return sum(one + 2 for one in widths) <= width
+
+
+def lettered(values: Iterable[str], longest: int) -> dict[str, str]:
+    """A letter for each value that is too long for a column, by the value.
+
+    >>> lettered(["l4", "rtx-pro-6000-maxq", "l4"], 12)
+    {'rtx-pro-6000-maxq': 'a'}
+    """
+    return dict(zip((one for one in dict.fromkeys(values) if len(one) > longest), ascii_lowercase, strict=False))
 
 
 def sources(report: Report) -> Text:

@@ -17,6 +17,21 @@ LINES = [
     "plan llama-3-8b --gpu rtx-pro-6000-ws --isl 2k --osl 300 --users 500 --tpot 40ms",
     "plan deepseek-v3 --gpu b200-sxm --gpu rtx-pro-6000-ws --isl 3k --osl 500 --users 999 --tpot 80ms --acceptance 0.8",
     "gpus --machines",
+    "kv llama-3-8b gemma-3-27b deepseek-v3 gpt-oss-120b qwen3-next-80b-a3b nemotron-3-nano-30b-a3b-nvfp4",
+    "compare nemotron-3-nano-30b-a3b-nvfp4 gpt-oss-20b --gpu rtx-pro-6000-maxq --gpu jetson-agx-orin-64 -tp 1 -tp 2 "
+    "--kv-cache-dtype bf16 --kv-cache-dtype fp8 --isl 10k --osl 1k",
+    "size nemotron-3-nano-30b-a3b-nvfp4 --gpu rtx-pro-6000-maxq -tp 2 -dp 4 --isl 2k --osl 256 --concurrency 9999",
+    "size deepseek-v3 --gpu gb200 -tp 8 -dp 4 -ep --isl 4k --osl 1k --draft mtp --num-speculative-tokens 3 --explain",
+    "size llama-3-8b --gpu rtx3090+rtx3060 --engine llamacpp -q q8_0",
+    "size smollm2-135m --isl 1k --osl 1k",
+    "prefill nemotron-3-nano-30b-a3b-nvfp4 --gpu rtx-pro-6000-maxq -tp 2 -dp 4 --isl 100k --osl 1k --concurrency 40",
+    "speculate llama-3-70b --gpu rtx-pro-6000-maxq -tp 4 --draft llama-3.2-1b --acceptance 0.8 -dp 2",
+    "simulate nemotron-3-nano-30b-a3b-nvfp4 --gpu rtx-pro-6000-maxq -dp 4 --isl 1k --osl 9 --request-rate 9 "
+    "--requests 9",
+    "models nemotron-3-nano-30b-a3b-nvfp4",
+    "gpus gb200",
+    "gpus p5.48xlarge",
+    "check docs/how-to/budget.toml",
 ]
 
 
@@ -33,4 +48,4 @@ def test_no_row_is_broken(cli: Cli, monkeypatch: pytest.MonkeyPatch, line: str) 
     ran = cli(line)
     assert ran.code == 0, ran.err
     assert not broken
-    assert max(map(len, ran.out.splitlines())) <= 80
+    assert [one for one in ran.out.splitlines() if len(one) > 80 and "://" not in one] == []

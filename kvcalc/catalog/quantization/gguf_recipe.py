@@ -62,6 +62,11 @@ def blocks() -> dict[str, tuple[int, int]]:
     return {row["name"]: (row["block"], row["bytes"]) for row in tables()["types"].values()}
 
 
+def type_names() -> tuple[str, ...]:
+    """The file types of llama.cpp, as it spells them."""
+    return tuple(data()["types"])
+
+
 def find_recipe(name: str) -> Recipe | None:
     """The recipe that a file type's name means; None: no type of llama.cpp.
 

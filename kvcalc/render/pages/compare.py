@@ -2,19 +2,31 @@
 
 from typing import Any
 
-from kvcalc.render.page import Block, Page, Table, Text, alike, assumed
+from kvcalc.render.page import Block, Page, Table, Text, alike, assumed, lettered, narrow
 from kvcalc.render.pages.changes import changes
 from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.compare import SHORT, CompareReport
 from kvcalc.units import format_count, format_gib, format_seconds, format_usd
 
+LONG = 12  # characters of a name: longer ones are letters where rows have no room
+
 
 def page(report: CompareReport) -> Page:
     """One row a combination, and the comparison in words."""
     result = report.result
-    blocks: list[Block] = [_table(report)]
+    table = _table(report)
+    letters = (
+        {} if narrow(table) else lettered((cell for row in table.rows for cell in row[: len(result.varying)]), LONG)
+    )
+    blocks: list[Block] = [
+        table._replace(rows=tuple(tuple(letters.get(cell, cell) for cell in row) for row in table.rows))
+    ]
     reasons = tuple(dict.fromkeys(str(row["error"]) for row in result.rows if row["error"]))
-    lines = (*result.summary, *(f"Impossible: {reason}." for reason in reasons))
+    lines = (
+        *(f"{letter}: {name}" for name, letter in letters.items()),
+        *result.summary,
+        *(f"Impossible: {reason}." for reason in reasons),
+    )
     if lines:
         blocks.append(Text(lines=lines))
     blocks += changes(result.baseline, "row", _changed)

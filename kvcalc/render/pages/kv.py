@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvcalc.render.page import Bars, Block, Page, Plot, Series, Table, assumed
+from kvcalc.render.page import Bars, Block, Page, Plot, Series, Table, assumed, narrow
 from kvcalc.results.base import engine_name
 from kvcalc.results.kv import KvGroup, KvModel, KvReport, KvResult
 from kvcalc.units import GIB, format_bytes, format_count
@@ -99,7 +99,7 @@ def _curve(result: KvResult) -> Table:
     columns = ("context", *(_label(model, models) for model in models))
     held = [{point.context: result.of_batch(point) for point in model.by_context} for model in models]
     who = "one sequence" if batch == 1 else f"{format_count(batch)} sequences"
-    return Table(
+    table = Table(
         title=f"Cache of {who}",
         columns=columns,
         rows=tuple(
@@ -107,11 +107,21 @@ def _curve(result: KvResult) -> Table:
             for context in contexts
         ),
     )
+    return table if narrow(table) else _a_line_a_model(table)
+
+
+def _a_line_a_model(table: Table) -> Table:
+    """Of many models: contexts become columns; where there is no room, those that fewest of them reach go first."""
+    contexts = [row[0] for row in table.rows]
+    rows = tuple((name, *(row[i] for row in table.rows)) for i, name in enumerate(table.columns[1:], 1))
+    places = range(1, len(contexts) + 1)
+    rare = sorted(places, key=lambda place: -sum(row[place] == "–" for row in rows))
+    return Table(title=table.title, columns=("model", *contexts), rows=rows, spare=tuple(rare[:-1]))
 
 
 def _set_aside(models: tuple[KvModel, ...], engine: str) -> Table:
     """The engine's blocks, padding and reservations beside the mathematics."""
-    return Table(
+    table = Table(
         title=f"Set aside by {engine_name(engine)} for one sequence, on each GPU",
         columns=("context", *(_label(model, models) for model in models)),
         rows=tuple(
@@ -125,6 +135,7 @@ def _set_aside(models: tuple[KvModel, ...], engine: str) -> Table:
             for context in sorted({point.context for model in models for point in model.by_context})
         ),
     )
+    return table if narrow(table) else _a_line_a_model(table)
 
 
 def _label(model: KvModel, models: tuple[KvModel, ...]) -> str:

@@ -1,11 +1,10 @@
 """What `kvcalc plan` shows: the deployments in a table, and the first in full."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from string import ascii_lowercase
 from typing import Any
 
 from kvcalc.render.command import started_by
-from kvcalc.render.page import Block, Facts, Page, Table, Text, alike, assumed
+from kvcalc.render.page import Block, Facts, Page, Table, Text, alike, assumed, lettered
 from kvcalc.render.pages.serving import by_kind, spread_of
 from kvcalc.render.verdict import is_good, verdict_words
 from kvcalc.results.data import data_of
@@ -94,8 +93,7 @@ def _short(weights: str) -> str:
 
 def _letters(found: Sequence[Candidate]) -> dict[str, str]:
     """A letter for each machine whose name is too long for a column, by the machine."""
-    names = dict.fromkeys(one.deployment["gpu"] for one in found)
-    return dict(zip((name for name in names if len(name) > LONG), ascii_lowercase, strict=False))
+    return lettered((one.deployment["gpu"] for one in found), LONG)
 
 
 def _row(one: Candidate, stored: str, short: Mapping[str, str]) -> tuple[str, ...]:
