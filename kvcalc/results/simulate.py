@@ -131,6 +131,7 @@ class SimulateResult(Frozen):
     input_tokens: int
     output_tokens: int
     request_rate: float | None  # that arrive, of the whole deployment
+    clients: int | None  # of all replicas, each asking again when it is answered; None: requests come by themselves
     duration_s: Value
     output_tokens_per_s: Value
     total_tokens_per_s: Value

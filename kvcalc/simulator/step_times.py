@@ -187,7 +187,7 @@ class PiecedTimes:
 
     def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
         pieces: list[list[Chunk]] = [[]]
-        room = self.rows - sequences
+        room = self.rows - sequences * self.times.rows_each
         for start, tokens in chunks:
             done = 0
             while done < tokens:

@@ -35,6 +35,33 @@ def test_the_urgent_are_served_first(cli: Cli) -> None:
     assert first[0]["ttft_s"]["p50"]["value"] < 0.5 * first[1]["ttft_s"]["p50"]["value"]
 
 
+@pytest.mark.parametrize("engine", ["sglang", "trtllm", "llamacpp"])
+def test_drafts_of_other_engines(cli: Cli, engine: str) -> None:
+    """As vLLM's: fewer steps by the tokens that each gives, 1 + 0.7 + 0.7² + 0.7³."""
+    line = f"simulate llama-3-8b --gpu l40s --isl 500 --osl 1k --requests 6 --concurrency 1 --engine {engine}"
+    drafts = "--draft eagle-3 --num-speculative-tokens 3 --acceptance 0.7 --accepting expected"
+    plain, drafted = answer(cli, line), answer(cli, f"{line} {drafts}")
+    assert drafted["steps"] == pytest.approx(plain["steps"] / 2.533, rel=0.02)
+    assert drafted["tpot_s"]["mean"]["value"] < plain["tpot_s"]["mean"]["value"]
+
+
+def test_sglang_serves_the_urgent_first(cli: Cli) -> None:
+    line = f"{SOME} --request-rate 20 --max-num-seqs 4 --urgent 0.2 --engine sglang --scheduling-policy priority"
+    first = answer(cli, line)["by_priority"]
+    assert first[0]["ttft_s"]["p50"]["value"] < 0.5 * first[1]["ttft_s"]["p50"]["value"]
+
+
+def test_clients_of_two_pools_wait_for_whole_answers(cli: Cli) -> None:
+    """Three replicas of four clients: by Little's law their requests a second times a request's time is twelve."""
+    line = "simulate llama-3-8b --gpu l40s --isl 500 --osl 100 --requests 240 --concurrency 4 -dp 3"
+    found = answer(cli, f"{line} --prefill-replicas 1 --network-bandwidth 50GB/s")
+    assert found["clients"] == 12
+    assert found["requests_per_s"]["value"] * found["e2e_s"]["mean"]["value"] == pytest.approx(12, rel=0.05)
+    drafted = answer(cli, f"{line} --prefill-replicas 1 --network-bandwidth 50GB/s --num-speculative-tokens 3 "
+                     "--draft eagle-3 --acceptance 0.7")  # fmt: skip
+    assert drafted["tpot_s"]["mean"]["value"] < 0.7 * found["tpot_s"]["mean"]["value"]
+
+
 def test_a_threshold_lets_short_prompts_pass_long_ones(cli: Cli) -> None:
     line = "simulate llama-3-8b --gpu l40s --isl 200-20000 --osl 2 --requests 100 --request-rate 2 --max-model-len 32k"
     plain, capped = (answer(cli, f"{line} {flag}") for flag in ("", "--long-prefill-token-threshold 512"))
@@ -68,7 +95,9 @@ def test_before_0_19_a_prompt_starts_where_its_first_chunk_fits(cli: Cli) -> Non
     [
         ("--watermark 0.01 --engine-version 0.19", "came with vLLM 0.24"),
         ("--watermark 0.01 --engine sglang", "SGLang's scheduler"),
-        ("--scheduling-policy priority --scheduler static", "not simulated together"),
+        ("--scheduling-policy priority --scheduler static", "before continuous batching"),
+        ("--long-prefill-token-threshold 512 --reservation max", "before paging"),
+        ("--scheduling-policy priority --preemption-mode swap --swap-space 4", "V1 computes anew"),
         ("--urgent 0.5", "changes nothing"),
         ("--acceptance 0.7", "how many drafted tokens"),
         ("--acceptance 0.7 --acceptance 0.6 --num-speculative-tokens 3", "given for 2"),

@@ -104,23 +104,26 @@ def single(seed):
     return settings, replace(requests, priority=rng.choice([None, priority])), times
 
 
-POLICIES = ("vllm", "vllm", "singly", "unstopped", "sglang", "static", "reserved", "swap")
+POLICIES = ("vllm", "vllm", "unstopped", "sglang", "static", "reserved", "swap")
+SINGLY = ("vllm", "unstopped", "sglang")  # that can be run step by step too
 
 
 def everything(seed):
     """Any policy, any options that it has, any requests, on any number of replicas."""
     rng = random.Random(seed + 2)
     policy = rng.choice(POLICIES)
-    settings, requests, times = single(seed) if policy == "singly" else case(seed)
+    singly = policy in SINGLY and rng.random() < 0.35
+    settings, requests, times = single(seed) if singly else case(seed)
     requests = related(rng, requests)
     settings = replace(settings, recv_interval=rng.choice([1, 1, 3]), **_more(rng, policy, settings))
     if policy in ("static", "reserved", "swap"):
         settings = replace(settings, prefix_caching=False)
-    needed = max(-(-(p + o - 1) // settings.block_size) for p, o in zip(requests.prompt, requests.output, strict=True))
-    settings = replace(settings, num_blocks=max(settings.num_blocks, needed + settings.extra_blocks))
-    replicas = rng.choice([1, 1, 1, 2, 3])
-    pools = rng.randint(1, replicas - 1) if policy == "vllm" and replicas > 1 and rng.random() < 0.5 else 0
     longest = max(map(sum, zip(requests.prompt, requests.output, strict=True)))
+    ahead = settings.drafts.rows + settings.drafts.lookahead if settings.drafts else 1
+    needed = -(-(longest - 2 + ahead) // settings.block_size) + settings.extra_blocks
+    settings = replace(settings, num_blocks=max(settings.num_blocks, needed))
+    replicas = rng.choice([1, 1, 1, 2, 3])
+    pools = rng.randint(1, replicas - 1) if policy in SINGLY and replicas > 1 and rng.random() < 0.5 else 0
     reserved = policy == "reserved"
     if reserved:  # a region is a power of two
         longest = 1 << longest.bit_length()
@@ -144,12 +147,14 @@ def everything(seed):
 
 def _more(rng, policy, settings):
     if policy == "unstopped":
-        return {"answers_fit": True, "whole_prompts": rng.random() < 0.5, "watermark_blocks": 0}
+        more = {"answers_fit": True, "whole_prompts": rng.random() < 0.5, "watermark_blocks": 0}
+        return {**more, "long_prefill_token_threshold": 0}
     if policy == "swap":
         return {"preemption": "swap", "swap_blocks": rng.choice([0, 5, 60]), "swap_block_s": rng.choice([0.0, 0.03])}
     if policy == "sglang":
-        return {"extra_blocks": 0, "max_num_batched_tokens": rng.choice([8, 30, 500]), "watermark_blocks": 0}
-    if policy == "singly" and settings.drafts is not None:
+        more = {"extra_blocks": 0, "max_num_batched_tokens": rng.choice([8, 30, 500]), "watermark_blocks": 0}
+        return {**more, "long_prefill_token_threshold": 0, "prefill_schedule_interval": 1}
+    if policy == "vllm" and settings.drafts is not None:
         return {"dropped_tokens": rng.choice([0, settings.block_size])}
     return {}
 

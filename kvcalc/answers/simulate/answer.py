@@ -157,7 +157,7 @@ def _result(deployed: Deployed, settings: SimulateSettings, workload: Workload, 
     return SimulateResult(
         **subject(deployed, verdict(deployed, operating_point(deployed))),
         engine=deployed.deployment.engine,
-        **workload.figures,
+        **workload.figures(deployed.deployment.data_parallel_size),
         duration_s=spread(runs, lambda one: one.span_s),
         output_tokens_per_s=spread(runs, lambda one: tokens / one.span_s),
         total_tokens_per_s=spread(runs, lambda one: (tokens + sum(requests.prompt)) / one.span_s),

@@ -7,7 +7,7 @@ from kvcalc.specs.checked import flag_of
 from kvcalc.specs.versions import parse_version, since
 
 SWITCHES = ("watermark", "prefill_schedule_interval", "scheduling_policy", "long_prefill_token_threshold")
-SINGLY = ("scheduling_policy", "long_prefill_token_threshold", "acceptance")  # need every step of vLLM's scheduler
+SINGLY = ("scheduling_policy", "long_prefill_token_threshold", "acceptance")  # need every step of an engine's scheduler
 
 
 def check_policy(deployed: Deployed, asked: SimulateSettings) -> None:
@@ -23,17 +23,19 @@ def check_policy(deployed: Deployed, asked: SimulateSettings) -> None:
         first = engine.SWITCHES[name]
         if first is not None and version is not None and not since(parse_version(version), first):
             raise KvcalcError(f"{flag_of(name)} came with {engine.TITLE} {first}", hint="give a newer --engine-version")
+    before = "is what servers did before"
     others = {
-        "--scheduler static": asked.scheduler == "static",
-        "--reservation": asked.reservation != "none",
-        "--preemption-mode swap": asked.preemption_mode == "swap",
-        "--prefill-replicas": bool(asked.prefill_replicas),
+        "--scheduler static": (asked.scheduler == "static", f"a static batch {before} continuous batching"),
+        "--reservation": (asked.reservation != "none", f"a cache in one piece {before} paging"),
+        "--preemption-mode swap": (asked.preemption_mode == "swap", "swap is the vLLM paper's, and V1 computes anew"),
     }
-    for name in set(given) & set(SINGLY):
-        for flag, there in others.items():
+    for name in sorted(set(given) & set(SINGLY)):
+        for flag, (there, why) in others.items():
             if there:
                 raise KvcalcError(
-                    f"{flag_of(name)} and {flag} are not simulated together", hint="leave one of them out"
+                    f"{flag_of(name)} and {flag} are not simulated together: {why}, in the order of arrival and "
+                    "without drafts",
+                    hint=f"leave one of them out; {flag_of(name)} goes with any engine's own scheduler that has it",
                 )
     if asked.urgent and asked.scheduling_policy == "fcfs":
         raise KvcalcError("--urgent changes nothing where who comes first is served first",

@@ -14,9 +14,10 @@ from kvcalc.simulator.prefixes import Path, segments_of
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.requests import Times as Seen
 from kvcalc.simulator.routing import Router
-from kvcalc.simulator.schedulers.receiving import ReceivingScheduler
+from kvcalc.simulator.schedulers.receiving import ReceivingScheduler, ReceivingSingly
 from kvcalc.simulator.schedulers.reserving import ReservingScheduler
 from kvcalc.simulator.schedulers.sglang import SglangScheduler
+from kvcalc.simulator.schedulers.sglang_singly import SglangSingly
 from kvcalc.simulator.schedulers.static import StaticScheduler
 from kvcalc.simulator.schedulers.stepwise import StepwiseScheduler
 from kvcalc.simulator.schedulers.swapping import SwappingScheduler
@@ -114,8 +115,9 @@ def _split(replica: Simulated, requests: Requests, times: Times, seen: Seen, sha
         _looked_at(replica, requests, _scheduler(replica, alone, times, pools.first, shared), pools.prompts_arrive())
         for _ in range(replica.prefill_replicas)
     ]
+    receiving = ReceivingSingly if settings.singly or settings.answers_fit else ReceivingScheduler
     answers = [
-        _looked_at(replica, requests, ReceivingScheduler(settings, sent, times, pools.own), pools.answers_arrive())
+        _looked_at(replica, requests, receiving(settings, sent, times, pools.own), pools.answers_arrive())
         for _ in range(replica.replicas - replica.prefill_replicas)
     ]
     pools.run(prompts, answers)
@@ -140,7 +142,7 @@ def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen,
     if settings.preemption == "swap":
         return SwappingScheduler(settings, requests, times, seen)
     if replica.prompts_first:
-        return SglangScheduler(settings, requests, times, pool, seen)
+        return (SglangSingly if settings.singly else SglangScheduler)(settings, requests, times, pool, seen)
     if settings.singly:
         return StepwiseScheduler(settings, requests, times, pool, seen)
     if settings.answers_fit:

@@ -36,7 +36,7 @@ def unserved(deployed: Deployed, settings: SimulateSettings, workload: Workload)
         **subject(deployed, found),
         **NOTHING,
         engine=deployed.deployment.engine,
-        **workload.figures,
+        **workload.figures(deployed.deployment.data_parallel_size),
         by_priority=(),
         targets=(),
         steps=0,

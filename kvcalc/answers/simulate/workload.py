@@ -25,11 +25,12 @@ class Workload:
     source: str = ""
     assumptions: tuple[Assumption, ...] = ()
 
-    @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self, replicas: int) -> dict[str, Any]:
         """What an answer says of it, whether anything runs or not."""
+        clients = self.requests.clients
         return {
             "requests": self.given,
+            "clients": None if clients is None else clients * replicas,
             "refused": self.refused,
             "unordered": self.sorted,
             "input_tokens": sum(self.requests.prompt),

@@ -29,6 +29,7 @@ class LlamaCpp(Rules):
     SMALLER_CACHES = ("q8_0", "q4_0")
     ADVISED = ("kv_cache_dtype", "quantization", "pipeline_parallel_size")
     FLAGS: ClassVar = {"--max-model-len": "-c", "--max-num-seqs": "-np", "--kv-cache-dtype q8_0": "-ctk q8_0 -ctv q8_0"}
+    SWITCHES: ClassVar = {"acceptance": None}
     OWN = ("ctx_size", "parallel")
     NOT_ON = ("AWS", "Google")  # ggml has no backend for them
 

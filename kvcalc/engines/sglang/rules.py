@@ -22,6 +22,7 @@ class SgLang(Rules):
         "--gpu-memory-utilization": "--mem-fraction-static",
         "--kv-cache-dtype fp8": "--kv-cache-dtype fp8_e4m3",
     }
+    SWITCHES: ClassVar = {"scheduling_policy": None, "acceptance": None}
     OWN = ("max_mamba_cache_size", "enable_dp_attention")
     NOT_ON = ("AWS",)  # docs.sglang.io, hardware platforms
     BY_PLUGIN: ClassVar = {"Apple": "its Metal backend, built from source"}

@@ -12,6 +12,7 @@ class TensorRtLlm(Rules):
     TITLE = "TensorRT-LLM"
     NEVER_EVICTS = True
     RESERVES_STATES = True
+    SWITCHES: ClassVar = {"acceptance": None}
     SPLITS_PROMPTS = False  # `enable_chunked_prefill` is off by default
     NOT_ON = ("AMD", "Apple", "AWS", "Google", "Intel")
     OLDEST_CUDA = "8.0"  # docs/source/reference/support-matrix.md of 0.18.2: Ampere, Ada Lovelace, Hopper

@@ -65,6 +65,8 @@ def _traffic(result: SimulateResult) -> Facts:
             f"tokens; {count(result.total_tokens_per_s)}/s with prompts",
         ),
     ]
+    if result.clients is not None:
+        rows.insert(1, ("clients", format_count(result.clients), "each asks again when it is answered"))
     if result.request_rate is not None:
         rows.insert(1, ("arrive", f"{result.request_rate:.3g}/s", f"load {number(result.load)} of "
                         f"{number(result.capacity_requests_per_s)}/s that can be served"))  # fmt: skip

@@ -6,6 +6,7 @@ Who is stopped there is computed anew there, prompt and all (vLLM's decode insta
 from collections import deque
 
 from kvcalc.simulator.requests import Requests, Times
+from kvcalc.simulator.schedulers.stepwise import StepwiseScheduler
 from kvcalc.simulator.schedulers.vllm import VllmScheduler
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.state import pool_of
@@ -61,3 +62,26 @@ class ReceivingScheduler(VllmScheduler):
         self.decoding.join(request, self.prompt[request], self.step, self.output[request] - 1)
         self.joined.append(request)
         return 1
+
+
+class ReceivingSingly(StepwiseScheduler):
+    """The same step by step: with drafts, priorities, a threshold for who is stopped, or room for whole answers."""
+
+    def __init__(self, settings: Settings, requests: Requests, times: StepTimes, seen: Times) -> None:
+        super().__init__(settings, requests, times, pool_of(settings), seen)
+
+    def _begin(self, request: int, budget: int) -> int:
+        if request in self.stopped:
+            return super()._begin(request, budget)
+        rows = self.drafts.rows
+        whole = self.requests.prompt[request] + rows + self.drafts.lookahead
+        blocks = -(-whole // self.settings.block_size) + self.settings.extra_blocks
+        if not self._fits(request, blocks):
+            return 0
+        self.waiting.popleft()
+        self.members.append(request)
+        self.decodes.add(request)
+        self.computed[request], self.generated[request] = self.requests.prompt[request], 1
+        self.last[request] = self.seen.first_s[request]
+        self._take(request, min(rows, budget), blocks)
+        return min(rows, budget)

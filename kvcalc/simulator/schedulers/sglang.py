@@ -14,6 +14,7 @@ from kvcalc.simulator.step_times import StepTimes
 MAX_PREFILL_TOKENS = 16_384  # of one batch of prompts
 CLIP = 4096  # tokens of an answer that admission looks ahead at most
 FIRST_RATIO, LEAST_SHARE, DECAY_STEPS = 0.7, 0.14, 600  # of the guess: where it begins, ends, and how fast it falls
+RATIO_DECAY = FIRST_RATIO * (1 - LEAST_SHARE) / DECAY_STEPS
 RETRACT_STEPS = 20  # tokens that must be free for every sequence left after somebody was stopped
 
 
@@ -42,7 +43,7 @@ class SglangScheduler(Running):
             self.decoded += steps
             decoding.advance(self.decoded, steps)
             finished = decoding.ended(self.decoded)
-            self.ratio = max(FIRST_RATIO * LEAST_SHARE, self.ratio - steps * _DECAY)
+            self.ratio = max(FIRST_RATIO * LEAST_SHARE, self.ratio - steps * RATIO_DECAY)
             self.paused_s = 0.0
         return self._record(finished, step + steps)
 
@@ -153,6 +154,3 @@ class SglangScheduler(Running):
         self.counts.recomputed += tokens
         self._release(request, tokens, returns=True)
         self.waiting.append(request)
-
-
-_DECAY = FIRST_RATIO * (1 - LEAST_SHARE) / DECAY_STEPS

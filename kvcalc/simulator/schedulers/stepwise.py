@@ -6,7 +6,6 @@ request_queue.py (`PriorityRequestQueue`) of 0.19.0. A step costs as much as it 
 """
 
 from collections import deque
-from heapq import heappop, heappush
 
 from kvcalc.simulator.blocks import Pool
 from kvcalc.simulator.drafts import Drafts
@@ -16,30 +15,7 @@ from kvcalc.simulator.schedulers.base import NOTHING
 from kvcalc.simulator.settings import Settings
 from kvcalc.simulator.state import Counts
 from kvcalc.simulator.step_times import Chunk, StepTimes
-
-
-class Urgent:
-    """Requests that wait, the most urgent first, then who came first."""
-
-    def __init__(self, urgency: list[tuple[int, int]]) -> None:
-        self.urgency = urgency
-        self._heap: list[tuple[int, int, int]] = []
-
-    def append(self, request: int) -> None:
-        """One more; where it stands its urgency says."""
-        heappush(self._heap, (*self.urgency[request], request))
-
-    appendleft = append
-
-    def popleft(self) -> int:
-        """The first."""
-        return heappop(self._heap)[2]
-
-    def __getitem__(self, place: int) -> int:
-        return self._heap[place][2]
-
-    def __len__(self) -> int:
-        return len(self._heap)
+from kvcalc.simulator.urgent import Urgent
 
 
 class Decodes:
@@ -119,7 +95,12 @@ class StepwiseScheduler:
         if not stopped and not late:
             self._admit(budget)
         self.again = stopped and not self.stepping
+        return self._timed()
+
+    def _timed(self) -> int:
+        """The step that was put together, and what it takes."""
         if not self.stepping:
+            self.chunks = []
             return 0
         decodes = [one for one in self.stepping if one in self.decodes]
         prompts = [one for one in self.stepping if one not in self.decodes]
@@ -146,7 +127,7 @@ class StepwiseScheduler:
                 continue
             blocks = self._blocks(request, tokens) - self.held[request]
             while blocks > self.pool.free:
-                self.full_s = self.end_s if self.full_s is None else self.full_s
+                self._runs_out()
                 victim = self._victim()
                 stopped = True
                 if self.members.index(victim) < place:
@@ -208,6 +189,10 @@ class StepwiseScheduler:
             self.last[request] = self.token_s[request]
         self.computed[request] = 0
         self.stopped.add(request)
+        self._requeue(request)
+
+    def _requeue(self, request: int) -> None:
+        """Who was stopped waits at the head."""
         self.waiting.appendleft(request)
 
     def _release(self, request: int, returns: bool) -> None:
@@ -215,25 +200,56 @@ class StepwiseScheduler:
         self.held[request] = 0
 
     def _admit(self, budget: int) -> None:
-        settings, pool, size = self.settings, self.pool, self.settings.block_size
-        while self.waiting and budget > 0 and len(self.members) < settings.max_num_seqs:
-            request = self.waiting[0]
-            known = self.known_tokens(request)
-            hits, idle = pool.found(request, known) if settings.prefix_caching else (0, 0)
-            have = hits * size
-            tokens = min(self._capped(known - have), budget)
-            asked = known if settings.whole_prompt_fits else have + tokens
-            kept = settings.watermark_blocks if self.members else 0
-            if -(-asked // size) + settings.extra_blocks - hits + idle > pool.free - kept:
-                self.full_s = self.end_s if self.full_s is None else self.full_s
+        """From the head of the queue, none skipped, while it fits."""
+        while self.waiting and budget > 0 and len(self.members) < self.settings.max_num_seqs:
+            tokens = self._begin(self.waiting[0], budget)
+            if not tokens:
                 return
-            self.waiting.popleft()
-            if settings.prefix_caching:
-                pool.start(request, known, request in self.stopped)
-            self.members.append(request)
-            self.computed[request], self.held[request] = have, hits
-            self._take(request, tokens, self._blocks(request, tokens) - hits)
             budget -= tokens
+
+    def _begin(self, request: int, budget: int) -> int:
+        """The queue's head starts; its tokens in this step, 0: it has no room."""
+        settings, pool, size = self.settings, self.pool, self.settings.block_size
+        known = self.known_tokens(request)
+        hits, idle = pool.found(request, known) if settings.prefix_caching else (0, 0)
+        have = hits * size
+        tokens = self._capped(known - have)
+        if tokens > budget:
+            if settings.whole_prompts and budget < settings.max_num_batched_tokens:
+                return 0  # another step has more room
+            tokens = budget
+        asked = known if settings.whole_prompt_fits else have + tokens
+        if not self._fits(request, -(-asked // size) + settings.extra_blocks - hits + idle):
+            return 0
+        self.waiting.popleft()
+        if settings.prefix_caching:
+            pool.start(request, known, request in self.stopped)
+        self.members.append(request)
+        self.computed[request], self.held[request] = have, hits
+        self._take(request, tokens, self._blocks(request, tokens) - hits)
+        return tokens
+
+    def _fits(self, request: int, blocks: int) -> bool:
+        """Whether so many blocks may be taken to start; where nobody may be stopped, all that will ever be needed."""
+        kept = self.settings.watermark_blocks if self.members else 0
+        fits = blocks <= self.pool.free - kept
+        if fits and self.settings.answers_fit:
+            fits = sum(map(self._at_most, (*self.members, request))) <= self.settings.num_blocks
+        if not fits:
+            self._runs_out()
+        return fits
+
+    def _at_most(self, request: int) -> int:
+        """Blocks of a request in the step that gives its last token."""
+        whole = self.requests.prompt[request] + self.requests.output[request] - 2
+        return (
+            -(-(whole + self.drafts.rows + self.drafts.lookahead) // self.settings.block_size)
+            + self.settings.extra_blocks
+        )
+
+    def _runs_out(self) -> None:
+        """Somebody lacks blocks."""
+        self.full_s = self.end_s if self.full_s is None else self.full_s
 
     # Results
 
@@ -243,6 +259,8 @@ class StepwiseScheduler:
         finished = []
         for request, tokens in self.stepping.items():
             if request in self.decodes:
+                if request in self.last:  # it came from elsewhere with its cache
+                    self.gaps.append(end_s - self.last.pop(request))
                 given = min(self.give(request), self.requests.output[request] - self.generated[request])
                 self.computed[request] += given
             else:

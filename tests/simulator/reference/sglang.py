@@ -9,14 +9,6 @@ class Sglang(Vllm):
     def __init__(self, settings):
         super().__init__(settings)
         self.ratio = FIRST
-        self.entered = {}  # when each came into the queue, for who is equally urgent
-
-    def receive(self, sequence):
-        self.entered[sequence] = len(self.entered)
-        super().receive(sequence)
-
-    def urgency(self, sequence):
-        return sequence.urgency, self.entered[sequence]
 
     def plan(self, step):
         self.tokens = {}
@@ -38,7 +30,7 @@ class Sglang(Vllm):
         return self.held(sequence.computed + self.rows + self.ahead) - len(sequence.table)
 
     def passed(self, plan):
-        if any(one.generated > 1 and tokens == self.rows and one not in self.begun for one, tokens in plan):
+        if not self.begun:
             self.ratio = max(LEAST, self.ratio - (FIRST - LEAST) / 600)
 
     def prompts(self):

@@ -20,7 +20,7 @@ class Vllm:
         self.rows, self.ahead = (1, 0) if drafts is None else (drafts.rows, drafts.lookahead)
         self.give = (lambda number: 1) if drafts is None else drafts.giver()
         self.preemptions = self.recomputed = self.hit = self.queried = 0
-        self.full_s = None
+        self.full_s, self.came = None, 0
         self.loop = None
 
     @property
@@ -33,6 +33,7 @@ class Vllm:
         return self.waiting or self.taken
 
     def receive(self, sequence):
+        sequence.came = self.came = self.came + 1
         self.waiting.append(sequence)
         self.sort()
 
@@ -41,7 +42,7 @@ class Vllm:
             self.waiting.sort(key=self.urgency)
 
     def urgency(self, sequence):
-        return sequence.urgency, sequence.number
+        return sequence.urgency, sequence.came
 
     def gone(self, sequence):
         """Its last token is known."""
@@ -156,8 +157,8 @@ class Vllm:
 
     def fits(self, blocks, sequence):
         if self.settings.answers_fit:
-            final = sum(self.held(one.prompt + one.output - 1) for one in [*self.running, sequence])
-            if final > self.settings.num_blocks:
+            ends = [one.prompt + one.output - 2 + self.rows + self.ahead for one in [*self.running, sequence]]
+            if sum(map(self.held, ends)) > self.settings.num_blocks:
                 return False
         return blocks <= len(self.blocks.free) - (self.settings.watermark_blocks if self.taken else 0)
 
@@ -221,14 +222,13 @@ class Receiving(Vllm):
     def receive(self, sequence):
         sequence.computed, sequence.generated = sequence.prompt, 1
         sequence.last = self.loop.given[sequence.number]
-        self.waiting.append(sequence)
-        self.sort()
+        super().receive(sequence)
 
     def begin(self, sequence):
         if sequence.preempted:
             return super().begin(sequence)
         need = self.held(sequence.computed + self.rows + self.ahead)
-        if need > len(self.blocks.free) - (self.settings.watermark_blocks if self.running else 0):
+        if not self.fits(need, sequence):
             self.lacks()
             return False
         self.waiting.pop(0)
