@@ -51,6 +51,9 @@ def bill(gpu: GpuSpec, deployment: Deployment, replicas: int = 1) -> Bill:
         warnings.append(price_warning(price))
         if deployment.price_file is not None and deployment.price_file not in price.source:
             warnings.append(f"{deployment.price_file} has no price of {gpu.name}: {price.source} is taken")
+    if machine is None and price is None:
+        why = "no list price of it is known: say what an hour costs, and costs are answered"
+        assumptions.append(Assumption(name="price", value=None, why=why))
     if machine is not None and price is None:
         warnings.append(_unknown(machine, deployment))
     if machine is not None and idle:

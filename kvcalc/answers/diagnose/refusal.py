@@ -118,9 +118,10 @@ def _out_of_memory(started: Started) -> list[str]:
             said += f" with {format_bytes(facts.free_at_failure_bytes)} free"
         found.append(said)
     found += [*_request_table(started), *_who_holds(facts)]
-    if budget is not None and budget.weights > budget.total:
-        weights, total = format_bytes(budget.weights), format_bytes(budget.total)
-        found.append(f"weights take {weights} per GPU, more than the card's {total}: no length and no batch helps")
+    weights, total = (budget.weights, budget.total) if budget is not None else (started.weights, facts.total_bytes)
+    if weights is not None and total is not None and weights > total and started.same_file:
+        too_much = f"weights take {format_bytes(weights)} per GPU, more than the card's {format_bytes(total)}"
+        found.append(f"{too_much}: no length and no batch helps")
     return found
 
 

@@ -145,6 +145,13 @@ def test_a_plain_out_of_memory_line_is_an_answer() -> None:
     assert len(found.missing) == 2  # model and GPU
 
 
+def test_weights_above_the_card_of_the_log_need_no_gpu_to_be_said() -> None:
+    """Qwen3-32B in bf16 is 61 GiB; the log says how large its card is."""
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 500.00 MiB. GPU 0 has a total capacity of "
+    found = result(f"{text}44.40 GiB of which 300.00 MiB is free.", model="qwen3-32b")
+    assert "61.03 GiB per GPU, more than the card's 44.40 GiB" in " ".join(found.refusals[0].why)
+
+
 def test_advice_after_out_of_memory_was_tried_and_has_its_command() -> None:
     found = result(OUT_OF_MEMORY, model="llama-3-8b", gpu="rtx-4090", max_model_len="4096")
     first = found.advice[0]
