@@ -19,7 +19,15 @@ from kvcalc.timing.carried_prompts import carried
 from kvcalc.timing.chunks import Chunks, chunks
 from kvcalc.timing.closed_loop import Loop, Times, Turn
 from kvcalc.timing.engine_profiles import Profile
-from kvcalc.timing.estimate import KernelSums, busy_prompt_time, front_end_time, kernel_sums, prompt_time, step_time
+from kvcalc.timing.estimate import (
+    KernelSums,
+    busy_prompt_time,
+    front_end_time,
+    kernel_sums,
+    prompt_launches,
+    prompt_time,
+    step_time,
+)
 from kvcalc.timing.passes import Pass
 from kvcalc.timing.prompts import Requests, packed_prompts, shared_by
 from kvcalc.timing.prompts_first import prompts_first
@@ -136,9 +144,9 @@ def _tpot(parts: Parts, profile: Profile) -> Any:
 def _prompt(parts: Parts, profile: Profile, name: str) -> Any:
     """Seconds of a prompt in so many passes."""
     sums = sums_of(name, parts)
-    layers = sums_of("decode", parts).layers if "decode.layers" in parts else sums.layers
+    whole = sums_of("decode", parts) if "decode.layers" in parts else sums
     passes = parts.get(f"{name}.passes", parts["passes"])
-    return prompt_time(sums, profile) + passes * profile.prompt_layer_s * layers
+    return prompt_time(sums, profile) + passes * prompt_launches(profile, whole.layers, whole.routed)
 
 
 def _asked(parts: Parts) -> Requests:
@@ -195,11 +203,14 @@ def _static(parts: Parts, profile: Profile) -> Any:
 
 
 def _prepare_prompts(setting: Setting, profile: Profile) -> dict[str, Any]:
-    return named("prefill", prefill_sums(setting, profile)) | {"tokens": setting.input_len, "passes": 1.0}
+    """A throughput: one prompt among as many as fill a step."""
+    replica, asked = setting.replica(profile), setting.requests
+    sums = packed_prompts(replica, asked).sums / shared_by(replica, asked)
+    return named("prefill", sums) | {"tokens": setting.input_len}
 
 
 def _prompts(parts: Parts, profile: Profile) -> Any:
-    return parts["tokens"] / _prompt(parts, profile, "prefill")
+    return parts["tokens"] / busy_prompt_time(sums_of("prefill", parts), profile)
 
 
 def _prepare_dispatch(setting: Setting, profile: Profile) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from kvcalc.engines import admitted_sequences
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS
 from kvcalc.specs.model import MoeMlp
+from kvcalc.timing.ranges import Timed, range_around
 from kvcalc.units import format_decimal_bytes
 
 
@@ -48,6 +49,8 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
         why = "without graphs the host launches kernel by kernel: seconds of a layer at least, from one report"
         found.append(Assumption(name="eager launches", value=each, why=why))
     machine = deployed.replica.machine
+    if deployed.engine.TIMED:
+        found.extend(_judged(deployed))
     if machine.offloads:
         why = "of the host's memory, where the rest of the model is; --host-memory-bandwidth says another"
         speed = f"{format_decimal_bytes(machine.host_bandwidth)}/s"
@@ -59,6 +62,21 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     if deployment.swap_space_bytes:
         found.append(Assumption(name="swap space", value=None, why="CPU memory: nothing changes on the GPU"))
     return tuple(found)
+
+
+def _judged(deployed: Deployed) -> Iterator[Assumption]:
+    """Ranges and constants of this answer that no measurements decide: set by hand."""
+    replica, asked = deployed.replica, deployed.question.workload
+    timed: list[Timed] = ["decode"]
+    if asked.input_len is not None:
+        timed += ["prompt"] if asked.output_len is None else ["prompt", "first-token"]
+    for one in timed:
+        around = range_around(replica.machine, replica.routed, one, replica.knowledge)
+        if not around.cells:
+            why = around.note or "by hand: too few measurements of its kind"
+            yield Assumption(name=f"range of {one}", value=f"{around.low:g} to {around.high:g} of the estimate", why=why)
+    if "by hand" in replica.machine.profile.note:
+        yield Assumption(name="engine constants", value=replica.machine.profile.name, why=replica.machine.profile.note)
 
 
 def price_warnings(deployed: Deployed) -> tuple[str, ...]:

@@ -85,6 +85,9 @@ class Page(NamedTuple):
     more: tuple[Block, ...] = ()  # what --explain shows beside the working
 
 
+ALWAYS = ("calibration",)  # said on every page: the figures with it stand beside those without
+
+
 def alike(rows: tuple[tuple[str, ...], ...], columns: range) -> tuple[int, ...]:
     """Of these columns, those that are the same in every row: a narrow line can do without them.
 
@@ -124,8 +127,8 @@ def sources(report: Report) -> Text:
 
 
 def assumed(report: Report) -> tuple[str, ...]:
-    """The assumptions that the user can change, each with its flag, and how many others there are."""
-    found = [(flag_for(one), one) for one in report.assumptions]
+    """The assumptions that the user can change, each with its flag, what a calibration did, and how many others."""
+    found = [(flag_for(one) or (one.name if one.name in ALWAYS else None), one) for one in report.assumptions]
     lines = dict.fromkeys(f"{flag}{_value(one.value)}: {one.why}" for flag, one in found if flag is not None)
     others = len({one.name for flag, one in found if flag is None})
     also = f"{others} more that no flag changes" if lines else format_things(others, "assumption")

@@ -47,6 +47,7 @@ class Profile(NamedTuple):
     # Prompts
     prompt_factor: float = 1  # of the kernels of a prompt, alone or carried by a step
     prompt_layer_s: float = 0  # for each layer of a pass with a prompt, which no graph covers
+    moe_prompt_layer_s: float = 0  # the same more where the model has experts: routing, sorting, quantizing, unfused
     front_end_alone_s: float = 0  # once a request before its first token: the server, the tokenizer, the way back
     front_end_s: float = 0  # the same where the server streams many others' answers meanwhile
     prefill_first: bool = False  # the scheduler runs all waiting prompts before it decodes on

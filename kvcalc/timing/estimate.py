@@ -137,6 +137,11 @@ def prompt_time(sums: KernelSums, profile: Profile) -> Quantity:
     return profile.prompt_factor * sums.total_s(profile)
 
 
+def prompt_launches(profile: Profile, layers: Quantity, routed: Quantity) -> Quantity:
+    """Seconds that an engine adds to a pass with a prompt: no graph covers its layers."""
+    return (profile.prompt_layer_s + profile.moe_prompt_layer_s * routed) * layers
+
+
 def busy_prompt_time(sums: KernelSums, profile: Profile) -> Quantity:
     """Seconds that a prompt costs an engine that is never idle: work alone, for launches hide behind other work."""
     work = sums.work_s + profile.link_factor * sums.link_work_s

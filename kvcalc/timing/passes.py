@@ -24,6 +24,7 @@ from kvcalc.timing.estimate import (
     engine_time,
     kernel_sums,
     operator_times,
+    prompt_launches,
     prompt_time,
 )
 from kvcalc.timing.lesson import lesson_terms
@@ -141,7 +142,7 @@ class Pass:
         if not _none(self.step.decode):
             added = engine_time(profile, self.step.decode, self.sums.layers, self.sums.routed)
         if not _none(self.step.prompts):
-            added = added + profile.prompt_layer_s * self.sums.layers
+            added = added + prompt_launches(profile, self.sums.layers, self.sums.routed)
         return added
 
     @property

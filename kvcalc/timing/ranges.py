@@ -2,8 +2,8 @@
 
 From whole left-out cells (model × GPU × engine), for residuals differ by cell and not by point; `ranges.toml` says how
 many cells and which coverage. A kind is named for what is timed (decode, prompt, first-token), for dense models or
-those with experts, for an engine or one span of its versions where enough cells say so, and for how well the GPU is
-known:
+those with experts, for an engine or one span of its versions where enough cells say so (both sorts of models together
+where each alone has too few), and for how well the GPU is known:
 
     measured    its kernels were
     unmeasured  other GPUs' constants with its own peaks; the range is from measured GPUs, timed as if they were not
@@ -76,9 +76,10 @@ def kinds(machine: Machine, routed: bool, timed: Timed, at_best: Knowledge = "me
         return (f"llamacpp-{where}-{'moe' if routed else 'dense'}-{what}", f"llamacpp-{where}-{what}")
     plain = f"{'moe' if routed else 'dense'}-{timed}"
     known = max(knowledge(machine), at_best, key=BY_DOUBT.index)
+    own = (f"{profile.engine}-{plain}", f"{profile.engine}-{timed}")
     if known == "measured":
-        return (f"{profile.name}-{plain}", f"{profile.engine}-{plain}", plain)
-    return (f"{profile.engine}-{plain}-{known}", f"{plain}-{known}")
+        return (f"{profile.name}-{plain}", *own, plain)
+    return tuple(f"{kind}-{known}" for kind in (*own, plain))
 
 
 def knowledge(machine: Machine) -> Knowledge:

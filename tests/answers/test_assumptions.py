@@ -26,6 +26,18 @@ def test_woken_experts(model: str, engine: str, said: bool) -> None:
     assert ("experts woken" in names(model, engine=engine)) is said
 
 
+@pytest.mark.parametrize("gpu, flags, said", [
+    ("mi300x", {}, {"range of decode", "engine constants"}),
+    ("h100-sxm", {"enforce_eager": True}, {"range of decode"}),
+    ("h100-sxm", {}, set()),
+    ("mi300x", {"engine": "ideal"}, set()),
+])  # fmt: skip
+def test_what_is_a_judgement_is_said(gpu: str, flags: dict[str, object], said: set[str]) -> None:
+    report = size(ask("llama-3-8b", {"gpu": gpu, **flags}))
+    assert {one.name for one in report.assumptions} & {"range of decode", "engine constants"} == said
+    assert all("by hand" in one.why for one in report.assumptions if one.name in said)
+
+
 def test_a_layout_that_leaves_the_node() -> None:
     assert "nodes" in names("llama-3-8b", tensor_parallel_size="8", pipeline_parallel_size="2")
     assert "nodes" not in names("llama-3-8b", tensor_parallel_size="8")

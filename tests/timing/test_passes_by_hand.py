@@ -40,6 +40,14 @@ def test_what_the_engine_adds_by_what_is_in_the_step(machine: Make) -> None:
     assert replica.layer_launch_s == pytest.approx(32 * 0.01)
 
 
+def test_prompts_of_experts_launch_more_in_each_layer(machine: Make) -> None:
+    routed, dense = (
+        on(machine(), name, prompt_layer_s=0.5, moe_prompt_layer_s=0.25) for name in ("mixtral-8x7b", "llama-3-8b")
+    )
+    assert [Pass(one, PROMPT).engine_s for one in (routed, dense)] == pytest.approx([32 * 0.75, 32 * 0.5])
+    assert [Pass(one, DECODE).engine_s for one in (routed, dense)] == [0, 0]
+
+
 def test_a_prompts_factor_is_of_what_it_adds(machine: Make) -> None:
     once, thrice = (on(machine(), prompt_factor=factor) for factor in (1.0, 3.0))
     decode, mixed, prompt = (Pass(once, step).kernels_s for step in (DECODE, MIXED, PROMPT))

@@ -24,16 +24,17 @@ QUANTIZES = {"mxfp4-a8": "mxfp8"}  # kernels that take narrower activations than
 # Four-bit experts that are widened were measured as mxfp4 alone; where that kernel is slow, as any other's: int4.
 WEIGHT_ONLY_4 = ("mxfp4", "int4")
 
-# Where replicas share experts, each expert gets the rows of all: from FEW_ROWS on its tiles fill, at MANY_ROWS they are
-# those of a model of few experts. deepseek-ai/DeepGEMM has 1.2 to 1.3 PFLOP/s on H800 at 4,096 to 8,192 rows a group.
-FEW_ROWS, MANY_ROWS = 512, 2048
+# The share of models of many experts is that of 256 rows an expert, which 8,192 tokens give those that choose 4 of 128 or
+# 8 of 256. With more (8 of 128, replicas that share experts) tiles fill: at MANY_ROWS they are those of a model of few
+# experts. deepseek-ai/DeepGEMM has 1.2 to 1.3 PFLOP/s on H800 at 4,096 to 8,192 rows a group.
+FEW_ROWS, MANY_ROWS = 256, 2048
 
 
 def shared_tiles(shares: dict[int, float], experts: int, rows: Quantity) -> Quantity:
     """The share of the peak that experts reach: by how many there are, and by the rows of one that is woken.
 
     >>> [round(shared_tiles({1: 0.5, 32: 0.2}, 256, rows), 2) for rows in (256, 1024, 4096)]
-    [0.2, 0.32, 0.5]
+    [0.2, 0.37, 0.5]
     >>> round(shared_tiles({1: 0.5, 32: 0.2}, 8, 256), 2)
     0.5
     """

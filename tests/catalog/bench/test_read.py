@@ -57,6 +57,21 @@ def test_sglang_lines_and_a_limit_of_concurrency(tmp_path: Path) -> None:
     assert [one.concurrency for one in found if isinstance(one, Served)] == [8, 8]
 
 
+def test_sglang_of_2024_wrote_medians_alone(tmp_path: Path) -> None:
+    line = {key: value for key, value in VLLM.items() if not key.startswith("mean_")}
+    line |= {"backend": "sglang", "median_ttft_ms": 300.0, "median_itl_ms": 30.0}
+    (one,) = read_results(write(tmp_path / "s.jsonl", json.dumps(line)))
+    assert isinstance(one, Served)
+    assert (one.ttft_s, one.tpot_s) == (0.3, 0.03)
+
+
+@pytest.mark.parametrize("key", ["accept_length", "spec_decode_acceptance_length"])
+def test_a_run_with_drafts_is_refused(tmp_path: Path, key: str) -> None:
+    with pytest.raises(KvcalcError, match="drafted"):
+        read_results(write(tmp_path / "s.jsonl", json.dumps(VLLM | {key: 3.1})))
+    assert read_results(write(tmp_path / "s.jsonl", json.dumps(VLLM | {key: None})))
+
+
 def test_a_log_of_requests(tmp_path: Path) -> None:
     request = {"input_tokens": 100, "output_tokens": 11, "arrival_s": 0.0, "scheduled_s": 1.0, "first_token_s": 1.5}
     log = {"requests": [request | {"last_token_s": 2.5}, request | {"last_token_s": 3.5}]}
@@ -67,8 +82,9 @@ def test_a_log_of_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "[]", "not json", '{"completed": 1', json.dumps(VLLM | {"completed": 0}), "[1, 2]"]
-)
+    "text", ["{}", "[]", "not json", '{"completed": 1', json.dumps(VLLM | {"completed": 0}), "[1, 2]",
+     json.dumps(VLLM | {"mean_tpot_ms": float("nan")}), json.dumps(VLLM | {"mean_ttft_ms": -1.0})],
+)  # fmt: skip
 def test_what_is_no_result_is_an_error_with_a_hint(tmp_path: Path, text: str) -> None:
     with pytest.raises(KvcalcError) as caught:
         read_results(write(tmp_path / "x.json", text))

@@ -26,15 +26,16 @@ from kvcalc.timing.ranges import kinds
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.roofline import Bound, bound, operator_limit
 
-SHARES = {1: 0.5, 32: 0.125}
+SHARES = {1: 0.5, 32: 0.0625}
 
 
 @pytest.mark.parametrize(
     "experts, rows, share",
     [
         (8, 100, 0.5),
-        (256, 1, 0.125),
-        (256, 512, 0.125),  # from here on tiles fill: four times the rows for four times the share
+        (256, 1, 0.0625),
+        (256, 256, 0.0625),  # from here on tiles fill: eight times the rows for eight times the share
+        (256, 512, 0.125),
         (256, 1024, 0.25),
         (256, 2048, 0.5),
         (256, 10_000, 0.5),
