@@ -73,8 +73,9 @@ def _judged(deployed: Deployed) -> Iterator[Assumption]:
     for one in timed:
         around = range_around(replica.machine, replica.routed, one, replica.knowledge)
         if not around.cells:
+            held = f"{around.low:g} to {around.high:g} of the estimate"
             why = around.note or "by hand: too few measurements of its kind"
-            yield Assumption(name=f"range of {one}", value=f"{around.low:g} to {around.high:g} of the estimate", why=why)
+            yield Assumption(name=f"range of {one}", value=held, why=why)
     if "by hand" in replica.machine.profile.note:
         yield Assumption(name="engine constants", value=replica.machine.profile.name, why=replica.machine.profile.note)
 

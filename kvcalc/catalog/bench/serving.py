@@ -1,8 +1,8 @@
 """`vllm bench serve --save-result` (one JSON object) and `sglang.bench_serving --output-file` (JSON lines).
 
-Both write `duration`, `completed`, `total_input_tokens`, `total_output_tokens` and means in milliseconds (SGLang of 2024
-medians alone); vLLM names the model in `model_id`, SGLang the data set in `dataset_name`. Where tokens were drafted, SGLang
-writes `accept_length`, vLLM `spec_decode_acceptance_length`.
+Both write `duration`, `completed`, `total_input_tokens`, `total_output_tokens` and means in milliseconds (SGLang of
+2024 medians alone); vLLM names the model in `model_id`, SGLang the data set in `dataset_name`. Where tokens were
+drafted, SGLang writes `accept_length`, vLLM `spec_decode_acceptance_length`.
 Source: vllm/benchmarks/serve.py and python/sglang/bench_serving.py, their `result` dictionaries.
 """
 

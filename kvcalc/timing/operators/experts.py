@@ -24,9 +24,9 @@ QUANTIZES = {"mxfp4-a8": "mxfp8"}  # kernels that take narrower activations than
 # Four-bit experts that are widened were measured as mxfp4 alone; where that kernel is slow, as any other's: int4.
 WEIGHT_ONLY_4 = ("mxfp4", "int4")
 
-# The share of models of many experts is that of 256 rows an expert, which 8,192 tokens give those that choose 4 of 128 or
-# 8 of 256. With more (8 of 128, replicas that share experts) tiles fill: at MANY_ROWS they are those of a model of few
-# experts. deepseek-ai/DeepGEMM has 1.2 to 1.3 PFLOP/s on H800 at 4,096 to 8,192 rows a group.
+# The share of models of many experts is that of 256 rows an expert, which 8,192 tokens give those that choose 4 of 128
+# or 8 of 256. With more (8 of 128, replicas that share experts) tiles fill: at MANY_ROWS they are those of a model of
+# few experts. deepseek-ai/DeepGEMM has 1.2 to 1.3 PFLOP/s on H800 at 4,096 to 8,192 rows a group.
 FEW_ROWS, MANY_ROWS = 256, 2048
 
 
