@@ -47,6 +47,7 @@ class Series(NamedTuple):
     x: tuple[float, ...]
     y: tuple[float, ...]
     marks: tuple[str, ...] = ()  # what each point stands for: its batch
+    dots: bool = False  # points that no line joins
 
 
 class Target(NamedTuple):

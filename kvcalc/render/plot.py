@@ -23,7 +23,7 @@ def terminal_lines(plot: Plot, width: int, colour: bool) -> list[str]:
     single = len(plot.series) == 1
     for i, series in enumerate(plot.series):
         marker = "braille" if single or colour else _MARKERS[i % len(_MARKERS)]
-        draw = plotext.plot if marker == "braille" else plotext.scatter
+        draw = plotext.plot if marker == "braille" and not series.dots else plotext.scatter
         paint = {"color": _COLOURS[i % len(_COLOURS)]} if colour else {}
         draw(list(series.x), list(series.y), marker=marker, label=None if single else series.label, **paint)
     for axis, log, set_ticks in (("x", plot.log_x, plotext.xticks), ("y", plot.log_y, plotext.yticks)):

@@ -37,6 +37,7 @@ class Moment(Frozen):
     running: int
     waiting: int
     blocks: int
+    preemptions: int  # so far
 
 
 class Target(Frozen):

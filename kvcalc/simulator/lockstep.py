@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from kvcalc.simulator.routing import Router
 from kvcalc.simulator.settings import Settings
-from kvcalc.simulator.state import Counts, Scheduler
+from kvcalc.simulator.state import Counts, Scheduler, added
 from kvcalc.simulator.step_times import Chunk, Line
 
 
@@ -99,8 +99,7 @@ class Group:
 
     @property
     def counts(self) -> Counts:
-        found = [one.counts for one in self.replicas]
-        return Counts(sum(one.preemptions for one in found), sum(one.recomputed for one in found))
+        return added(one.counts for one in self.replicas)
 
     @property
     def gaps(self) -> list[float]:

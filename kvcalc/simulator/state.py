@@ -1,7 +1,8 @@
 """What every scheduler keeps: who waits, who decodes, who gave its last token, and what was counted on the way."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from array import array
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kvcalc.simulator.blocks import Pool
@@ -17,6 +18,23 @@ class Counts:
     preemptions: int = 0
     recomputed: int = 0  # tokens that had been in the cache
     swapped_blocks: int = 0  # both ways
+    stopped_s: "array[float]" = field(default_factory=lambda: array("d"), compare=False)  # when each was preempted
+
+    def stopped(self, at_s: float) -> None:
+        """One more preemption."""
+        self.preemptions += 1
+        self.stopped_s.append(at_s)
+
+
+def added(counts: Iterable["Counts"]) -> "Counts":
+    """Of several engines together."""
+    whole = Counts()
+    for one in counts:
+        whole.preemptions += one.preemptions
+        whole.recomputed += one.recomputed
+        whole.swapped_blocks += one.swapped_blocks
+        whole.stopped_s.extend(one.stopped_s)
+    return whole
 
 
 class Observer(Protocol):

@@ -253,6 +253,19 @@ def test_when_blocks_run_out(cli: Cli) -> None:
     assert answer(cli, f"{line} --num-gpu-blocks-override 6")["pool_full_s"] is None
 
 
+def test_the_pool_shows_who_is_stopped(cli: Cli, tmp_path: Path) -> None:
+    line = "simulate llama-3-8b --gpu l40s --isl 500 --osl 1k --requests 40 --arrivals at-once --kv-memory 2GB"
+    picture = tmp_path / "run.svg"
+    ran = cli(f"{line} --max-model-len 4k -o {picture}")
+    assert ran.code == 0
+    assert "requests are stopped" in picture.read_text()
+    found = answer(cli, f"{line} --max-model-len 4k")
+    seen = [moment["preemptions"] for moment in found["timeline"]]
+    assert seen == sorted(seen)
+    assert 0 < seen[-1] <= found["preemptions"]["value"]
+    assert cli(f"{line} --max-model-len 4k").out.count("requests are stopped") == 1
+
+
 def test_what_does_not_fit_is_answered_so(cli: Cli) -> None:
     """70B of bf16 on an L4: the verdict of `size`, in the JSON and at the top of the page, and no latencies."""
     line = "llama-3-70b --gpu l4"

@@ -12,11 +12,10 @@ from kvcalc.simulator.metrics import Use, joined
 from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.requests import Times as Seen
 from kvcalc.simulator.settings import Settings
-from kvcalc.simulator.state import Counts
+from kvcalc.simulator.state import Counts, added
 
 QUEUES = 3  # in slots: requests that wait behind those that run when capacity is measured
 MOST_FOR_CAPACITY = 10_000
-COUNTED = ("preemptions", "recomputed", "swapped_blocks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,10 @@ def run(replica: Simulated, requests: Requests, factor: float = 1.0) -> Outcome:
     for clock in clocks:
         clock.observer.finish()
     use = joined([clock.observer for clock in clocks if isinstance(clock.observer, Use)])
-    counts = [one.counts for one in schedulers]
     return Outcome(
         seen=seen,
         use=use,
-        counts=Counts(*(sum(getattr(one, name) for one in counts) for name in COUNTED)),
+        counts=added(one.counts for one in schedulers),
         gaps=use.with_gaps([gap for one in schedulers for gap in one.gaps]),
         queried=sum(one.pool.queried for one in schedulers),
         hit=sum(one.pool.hit for one in schedulers),

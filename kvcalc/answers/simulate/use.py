@@ -1,5 +1,6 @@
 """What a run used: slots, blocks, budget, time, and what it cost to have too little of them."""
 
+from bisect import bisect_right
 from typing import Any
 
 from kvcalc.answers.simulate.figures import Latencies, spread
@@ -61,7 +62,7 @@ def _hit_rate(one: Latencies) -> float | None:
 
 
 def _timeline(one: Latencies) -> tuple[Moment, ...]:
-    samples = one.outcome.use.samples
+    samples, stopped_s = one.outcome.use.samples, sorted(one.outcome.counts.stopped_s)
     every = max(1, -(-len(samples) // SHOWN_MOMENTS))
-    return tuple(Moment(time_s=s.time_s, running=s.running, waiting=s.waiting, blocks=s.blocks)
-                 for s in samples[::every])  # fmt: skip
+    return tuple(Moment(time_s=s.time_s, running=s.running, waiting=s.waiting, blocks=s.blocks,
+                        preemptions=bisect_right(stopped_s, s.time_s)) for s in samples[::every])  # fmt: skip

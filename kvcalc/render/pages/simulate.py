@@ -197,8 +197,19 @@ def _timeline(result: SimulateResult) -> tuple[Block, ...]:
     blocks = Series("blocks", times, tuple(float(moment.blocks) for moment in result.timeline))
     return (
         Plot((running, waiting), "seconds", "requests", "Requests over time"),
-        Plot((blocks,), "seconds", f"blocks, of {format_count(result.num_blocks)}", "The pool over time"),
-    )
+        Plot((blocks, *_stopped(result)), "seconds", f"blocks, of {format_count(result.num_blocks)}",
+             "The pool over time"),
+    )  # fmt: skip
+
+
+def _stopped(result: SimulateResult) -> tuple[Series, ...]:
+    """A point wherever requests were stopped since the moment before, at the blocks that were held."""
+    moments = result.timeline
+    found = [now for now, before in zip(moments[1:], moments, strict=False) if now.preemptions > before.preemptions]
+    if not found:
+        return ()
+    times, held = tuple(one.time_s for one in found), tuple(float(one.blocks) for one in found)
+    return (Series("requests are stopped", times, held, dots=True),)
 
 
 def rows(report: SimulateReport) -> list[dict[str, Any]]:

@@ -48,7 +48,10 @@ def _goodput_plot(points: tuple[SweepPoint, ...]) -> tuple[Block, ...]:
         label = ", ".join(f"{name} {value}" for name, value in point.values.items() if name != "request-rate")
         good = best(point.result.goodput_requests_per_s) or 0.0
         lines.setdefault(label, []).append((float(point.values["request-rate"]), good))
-    series = tuple(Series(label, *zip(*sorted(found), strict=True)) for label, found in lines.items())
+    series = tuple(
+        Series(label, tuple(rate for rate, _ in sorted(found)), tuple(good for _, good in sorted(found)))
+        for label, found in lines.items()
+    )
     return (Plot(series, "requests/s that arrive", "requests/s that keep every target", "Goodput"),)
 
 

@@ -39,6 +39,7 @@ def lines(plot: Plot, colour: Colours) -> Spec:
             "encoding": {"x": x, "y": y, **series, "order": {"value": None}, "tooltip": tooltip},
         }
     ]
+    layers = _with_dots(layers, plot)
     if marked and sum(len(one.marks) for one in plot.series) <= MOST_MARKS:
         layers += labels({"x": x, "y": y, "text": nominal("mark")}, colour, dx=6, dy=-7)
     layers += [layer for target in plot.targets for layer in rule(target, colour)]
@@ -46,6 +47,17 @@ def lines(plot: Plot, colour: Colours) -> Spec:
     description = f"{plot.y_label} against {plot.x_label}" + (f"; {said}" if said else "")
     title: Spec = {"title": {"text": plot.title, "subtitle": said}} if plot.title and said else {}
     return chart(rows, layers, plot.title, description=description) | title
+
+
+def _with_dots(layers: list[Spec], plot: Plot) -> list[Spec]:
+    """A layer of points for the series that no line joins."""
+    joined: Spec = {"field": "series", "oneOf": [one.label for one in plot.series if not one.dots]}
+    if not any(one.dots for one in plot.series):
+        return layers
+    line = {"transform": [{"filter": joined}], **layers[0]}
+    encoding = {name: value for name, value in layers[0]["encoding"].items() if name != "order"}
+    mark = {"type": "point", "filled": True, "size": 30, "opacity": 0.9}
+    return [line, {"transform": [{"filter": {"not": joined}}], "mark": mark, "encoding": encoding}, *layers[1:]]
 
 
 def labels(encoding: Spec, colour: Colours, **place: Any) -> list[Spec]:

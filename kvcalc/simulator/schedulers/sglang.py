@@ -146,7 +146,7 @@ class SglangScheduler(Running):
     def _retract(self, request: int) -> None:
         """To the tail of the queue, to be computed anew with what it has generated."""
         self._runs_out()
-        self.counts.preemptions += 1
+        self.counts.stopped(self.end_s)
         self.running -= 1
         self.known[request] = self.prompt[request] + self._out(request)
         tokens = self.decoding.leave(request, self.decoded)

@@ -176,7 +176,7 @@ class StepwiseScheduler:
         return self.settings.policy == "priority"
 
     def _stop(self, request: int) -> None:
-        self.counts.preemptions += 1
+        self.counts.stopped(self.end_s)
         self.members.remove(request)
         ends = self.generated[request] >= self.requests.output[request]  # its last token is on the way
         if not ends:

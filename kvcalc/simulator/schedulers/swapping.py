@@ -60,7 +60,7 @@ class SwappingScheduler(VllmScheduler):
             super()._stop(request, step)
             return
         self._runs_out()
-        self.counts.preemptions += 1
+        self.counts.stopped(self.end_s)
         self.decoding.leave(request, step)
         self.tokens[request], self.left[request] = tokens, left
         self.last[request] = self.end_s

@@ -100,7 +100,7 @@ class VllmScheduler(Running):
     def _stop(self, request: int, step: int) -> None:
         """All its blocks go back and it waits at the head, to be computed anew with what it has generated."""
         self._runs_out()
-        self.counts.preemptions += 1
+        self.counts.stopped(self.end_s)
         self.running -= 1
         if self._in_flight(request):  # its last token will count
             self.dropped.add(request)
