@@ -51,6 +51,19 @@ def test_decode_waits_while_a_prompt_is_computed():
     assert list(seen.last_s) == [13, 9]
 
 
+def test_a_prompt_as_long_as_what_a_batch_has_left_does_not_begin_in_it():
+    """Batches of 8,000 tokens, prompts of 16,384 in one at most: beside 5,000 there is room for 11,383 and no more."""
+    options = Settings(8, 8000, 100_000, 1, lag=0)
+    sizes = []
+    for second in (11_383, 11_384):
+        one = SglangScheduler(options, Requests([0.0, 0.0], [5000, second], [1, 1]), ConstantTimes(1.0),
+                              pool_of(options, (), ()), Times.of(2))  # fmt: skip
+        one.waiting.extend([0, 1])
+        one.plan(0)
+        sizes.append([tokens for _, tokens in one.chunks])
+    assert sizes == [[5000, 3000], [5000]]
+
+
 def test_admission_looks_ahead_at_seven_tenths_of_the_answers():
     # 100 slots: the first takes 10 and may take 60 more; 0.7 of those are expected, so 37 are left for the second
     options = Settings(8, 1000, 100, 1, lag=0)

@@ -99,6 +99,8 @@ class SglangScheduler(Running):
             if blocks > self.pool.free or (self.running and wanted >= room):
                 self._runs_out()
                 return
+            if self.chunks and new >= batch:
+                return  # as long as all that is left: it goes first in a batch of its own
             self.waiting.popleft()
             self._start(request, known, hits)
             tokens = min(new, chunk)

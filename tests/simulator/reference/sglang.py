@@ -56,6 +56,8 @@ class Sglang(Vllm):
             if blocks > len(self.blocks.free) or (self.running and wanted >= room):
                 self.lacks()
                 return
+            if self.tokens and one.known - len(found) * size >= whole:
+                return
             self.waiting.pop(0)
             for block in found:
                 self.blocks.hold(block)
