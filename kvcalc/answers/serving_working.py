@@ -14,6 +14,7 @@ from kvcalc.timing.closed_loop import Loop, Times, Turn
 from kvcalc.timing.estimate import Estimate, front_end_time
 from kvcalc.timing.passes import pass_of
 from kvcalc.timing.prompts import carried_time
+from kvcalc.timing.prompts_first import along
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.serving import Steady, mixed_loop, polling, prefills_seen
 
@@ -97,11 +98,16 @@ def _step(turn: Turn, times: Times, loop: Loop) -> Figure:
 
 def _missed(turn: Turn, loop: Loop, first: bool) -> Figure:
     """Of the others' prompts, those that pass while a request does not decode: its own step has some too."""
-    steps = "absent_steps" if first else "(absent_steps - 1)"
-    inputs = {"arriving": float(turn.arriving_beside(loop.absent)), "absent_steps": float(loop.absent),
-              "beside": float(loop.load.beside / turn.pieces), "clients": float(turn.clients)}  # fmt: skip
-    formula = f"min(arriving * {steps} + beside, clients - 1)"
-    return figure_of("others' prompts missed", formula, inputs, "prompts", SOURCE)
+    arriving, name = turn.arriving_beside(loop.absent), "others' prompts missed"
+    inputs = {"arriving": float(arriving), "absent_steps": float(loop.absent), "clients": float(turn.clients)}
+    if not first:
+        inputs["beside"] = float(loop.load.beside / turn.pieces)
+        return figure_of(name, "min(arriving * (absent_steps - 1) + beside, clients - 1)", inputs, "prompts", SOURCE)
+    inputs |= {"beside": float(loop.load.beside), "along": float(along(arriving * loop.passing_s / loop.step_s)),
+               "looks": float(turn.looks), "room": float(turn.room)}  # fmt: skip
+    looked = "min(arriving * (looks - 1), room - 1) / 2"
+    formula = f"min(arriving * absent_steps + {looked} + along * beside, clients - 1)"
+    return figure_of(name, formula, inputs, "prompts", SOURCE)
 
 
 def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
@@ -156,8 +162,9 @@ def _burst(turn: Turn, times: Times, loop: Loop) -> Figure:
     away = (times.front_s + (turn.ahead + 0.5) * loop.step_s) / loop.step_s
     inputs = {"step_s": float(loop.step_s), "ahead": float(turn.ahead), "away_steps": float(away),
               "ends": float(min(arriving * away, turn.others)), "carried_s": float(loop.passing_s),
-              "arriving": float(arriving), "own_s": float(loop.own_s)}  # fmt: skip
-    burst = "max(ends * carried_s - away_steps * step_s, 0) / 2"
+              "arriving": float(arriving), "own_s": float(loop.own_s), "beside": float(loop.load.beside),
+              "along": float(along(arriving * loop.passing_s / loop.step_s))}  # fmt: skip
+    burst = "max(max(ends * carried_s - away_steps * step_s, 0) / 2 - (1 - along) * beside * carried_s, 0)"
     rest = "own_s / 2 / (1 + step_s / (arriving * carried_s))"
     return figure_of("wait for a step", f"(ahead + 0.5) * step_s + {burst} + {rest}", inputs, "s", SOURCE)
 

@@ -5,7 +5,7 @@ F / step further steps, two of them planned already. Prompts of `rho` times the 
 while no answer ends. Where rho > 1 the loop falls into bursts: all that ended in F come while decode halts, and are
 worked through before it goes on; then it runs for F before the next prompt comes.
 
-    rho    = a · Δ / step                              a = (N - 1) / (O - 1 + A): answers that end with a decode step
+    rho    = a · Δ / step                              a = C · (N - 1) / (O - 1 + A): answers that end with a step
     A      = (F / step + lag) / (1 + min(rho, 1))      lag: the rest of the step under way, and those planned
     M      = a · A + along · beside                    along = (1 + 1 / max(rho, 1)) / 2
     beside = a + busy² · max(1, ends · min(rho, 1)³ / 2.5)
@@ -13,6 +13,10 @@ worked through before it goes on; then it runs for F before the next prompt come
     wait   = lag · step + busy · (1 + beside) · Δ / 2
              + max((ends · Δ - F - lag · step) / 2 - (1 - along) · beside · Δ, 0)
     own    = (1 + beside) · Δ
+
+A scheduler that looks for requests every R steps has (R - 1) / 2 more in A, without a prompt in them. All that came
+between two looks then run at once: half of a · (R - 1) before one's own; half of those that a step has room for go with
+it, and are in M too.
 
 Unit: s
 Source: arithmetic on SGLang's rule (get_next_batch_to_run in sglang/srt/managers/scheduler.py); `beside` is a judgement
@@ -37,7 +41,9 @@ def prompts_first(turn: Turn, times: Times) -> Loop:
         arriving = turn.arriving_beside(absent)
         load = batch(turn, times, arriving, least(arriving * away, turn.others), rho)
         step_s = times.step_of(turn, turn.decoding_beside(absent))
-    missed = least(arriving * absent + along(rho) * load.beside, turn.others)
+    # All that came between two looks run at once: half of them before one's own, as `absent` has it, others with it.
+    with_it = least(arriving * (turn.looks - 1), turn.room - 1) / 2
+    missed = least(arriving * absent + with_it + along(arriving * load.prompt_s / step_s) * load.beside, turn.others)
     prompts = (turn.others - missed) * (1 - turn.first_wave / 2)
     return with_first(
         turn,
@@ -79,5 +85,5 @@ def batch(turn: Turn, times: Times, arriving: Quantity, ends: Quantity, rho: Qua
     busy = rho / (1 + rho)
     burst = ends * least(rho, 1) ** 3 / PER_BATCH
     beside = least(arriving + busy**2 * greatest(burst, 1), least(turn.room - 1, turn.others))
-    sharing = least(together(beside), turn.room)
+    sharing = least(together(beside + arriving * (turn.looks - 1)), turn.room)
     return Load(shared(turn, times, 1 / sharing), sharing, beside)

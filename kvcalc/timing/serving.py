@@ -98,8 +98,7 @@ def turn_of(replica: Replica, asked: Requests, clients: Quantity) -> Turn:
     )
     if asked.equal:
         return replace(turn, apart=0.0)
-    if not replica.machine.profile.prefill_first:
-        turn = replace(turn, crowd=crowding(turn, asked.spread, asked.waves))
+    turn = replace(turn, crowd=crowding(turn, asked.spread, asked.waves))
     width = width_after(turn, asked.spread, asked.waves - 1)
     return replace(turn, apart=least(width / (turn.further + turn.away), 1))
 

@@ -111,9 +111,20 @@ def test_prompts_that_go_first_and_take_less_than_decode() -> None:
     assert found.wait_s == pytest.approx(0.015 + rho / (1 + rho) * 0.01)
     assert found.own_s == pytest.approx(0.02)
     assert found.ttft_s == pytest.approx(0.12 + found.wait_s + 0.02)
-    # Who is looked for every fifth step is away for two more.
+    # Who is looked for every fifth step is away for two more: half of all that came in four go before its prompt, and
+    # the others with it where a step has room.
     seldom = prompts_first(replace_turn(one, looks=5), Times(0.12, 0.01, 0.02, 0.03, 0.02))
-    assert seldom.absent == pytest.approx(2 + 13.5 / (1 + 10 / (100 + seldom.absent) * 2), rel=1e-5)
+    arriving = 10 / (100 + seldom.absent)
+    assert seldom.absent == pytest.approx(2 + 13.5 / (1 + arriving * 2), rel=1e-5)
+    assert seldom.missed == pytest.approx(arriving * (seldom.absent))
+    roomy = prompts_first(replace_turn(one, looks=5, load=0.1), Times(0.12, 0.01, 0.02, 0.03, 0.02))
+    arriving = 10 / (100 + roomy.absent)
+    assert roomy.missed == pytest.approx(arriving * (roomy.absent + 2) + roomy.load.beside)
+    company = roomy.load.beside + 4 * arriving
+    assert roomy.load.sharing == pytest.approx(company / (1 - exp(-company)))
+    # Clients that are still bunched come as much denser.
+    crowded = prompts_first(replace_turn(one, crowd=2.0), Times(0.12, 0.01, 0.02, 0.03, 0.02))
+    assert crowded.missed == pytest.approx(2 * 10 / (100 + crowded.absent) * crowded.absent)
 
 
 def test_prompts_that_take_longer_than_decode_come_in_bursts() -> None:
