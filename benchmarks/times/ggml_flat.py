@@ -15,6 +15,7 @@ from kvcalc.specs.base import field_names
 from kvcalc.specs.ggml import GgmlKernels
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.operators import ggml
+from kvcalc.timing.operators.ggml_tiles import Tiles, woken_experts
 from kvcalc.timing.peaks import arithmetic
 
 KINDS = ("gemm", "experts", "prompt", "cache", "state", "other")
@@ -86,9 +87,10 @@ def seconds(flat: Flat, of: dict[str, Any]) -> Any:
     compute = of["flops_share"] * np.where(flat.sixteens, of["sixteens_share"], 1)
     rates = ggml.Rates(of["bandwidth_share"], of["prompt_bandwidth_share"], compute)
     dense = ggml.multiplied(flat.weights_s, flat.compute_s, flat.rows, rates, of["fill_rows"])
-    experts = ggml.woken_experts(
+    experts = woken_experts(
         (flat.weights_s / rates.read_one, flat.weights_s / rates.read_many),
-        flat.compute_s / (rates.compute * of["experts_flops_share"]), flat.tokens, flat.rows, of["tile_rows"],
+        flat.compute_s / (rates.compute * of["experts_flops_share"]), flat.tokens, flat.rows,
+        Tiles(of["widest_tile"], of["tile_rows"], of["idle_share"]),
     )  # fmt: skip
     share = np.where(flat.flash, of["attention_flops_share"], of["attention_flops_share_no_flash"])
     passes = np.where(flat.flash, 0, of["scores_passes"])

@@ -7,7 +7,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from accuracy_reports import speed_points
@@ -27,12 +27,20 @@ from kvcalc.timing.ranges import FILE as RANGES
 CASES = ("llamacpp_xd", "llamacpp_board")
 HEADER = """llama.cpp's kernels: by backend, since a month's builds, and by class of device; seconds and shares.
 Written by benchmarks/refit.py. `points` and `devices` are behind a row's family, `error` is the median on them."""
-Residual = tuple[float, str, bool]  # log of measured / predicted, the device, whether a result of llama-bench
-MOST_HELD = 0.9  # share of left-out points that a range holds at most
+MOST_HELD = 0.9  # share of points that a range holds at most, by the constants without their device and by the shipped
 REPORTS = "speed.json"  # beside the results of llama-bench
 REPORTED = ("local decode", "local prompts")
-FEW_DEVICES = 3
+FEW_DEVICES = 2  # a range of fewer devices is that of a wider kind, or set by hand
 LIKELY = {"HIP?": "HIP"}  # decode runs on AMD cards under Linux: fitted, never scored
+
+
+class Residual(NamedTuple):
+    """Logs of measured / predicted."""
+
+    left_out: float  # by constants that were fitted without its device
+    shipped: float
+    device: str
+    is_report: bool  # a result of llama-bench, or a stranger's
 
 
 def training(points_file: Path) -> list[LocalPoint]:
@@ -122,7 +130,8 @@ def refit(points_file: Path, save: bool) -> None:
     date = datetime.date.today().isoformat()
     for family, problem in problems(training(points_file)):
         values = fit(problem)
-        error = float(np.median(np.abs(problem.seconds(values) / problem.measured - 1)))
+        shipped = problem.seconds(values)
+        error = float(np.median(np.abs(shipped / problem.measured - 1)))
         kept = left_out(problem, values)
         away = float(np.median(np.abs(kept / problem.measured - 1)))
         devices = len(set(problem.devices))
@@ -133,8 +142,9 @@ def refit(points_file: Path, save: bool) -> None:
             "error": error,
         }
         rows += [_rounded(row) for row in kernels_of(family, values, evidence)]
-        for point, seconds in zip(problem.points, kept, strict=True):
-            found = (float(np.log(point.measured_s / seconds)), point.device, "engine" in point.row)
+        left, within = np.log(problem.measured / kept), np.log(problem.measured / shipped)
+        for point, *logs in zip(problem.points, left.tolist(), within.tolist(), strict=True):
+            found = Residual(*logs, point.device, "engine" in point.row)
             for kind in kinds_of(family.backend, point.decodes, point.replica.routed):
                 residuals[kind].append(found)
     if save:
@@ -167,25 +177,38 @@ def reported(path: Path) -> Iterator[tuple[str, Residual]]:
             if point.have and point.counts:
                 ratio = float(np.log(point.have / point.want))
                 for kind in kinds_of(NATIVE[gpu.vendor], case["group"] == REPORTED[0], routed):
-                    yield kind, (ratio, f"report of {gpu.name}", True)
+                    yield kind, Residual(ratio, ratio, f"report of {gpu.name}", True)
 
 
 def scaled_range(kind: str, every: Sequence[Residual]) -> dict[str, Any]:
-    """The range by devices; its longer end is cut where it holds more than MOST_HELD of results of llama-bench.
+    """The range by devices; cut where it holds more than MOST_HELD of results of llama-bench.
 
     Those before scoreboards and old tables, where enough devices have them: many results of one device are alike.
     """
-    found = fit_range(np.array([ratio for ratio, *_ in every]), [device for _, device, _ in every])
-    low, high = np.log(found.low), np.log(found.high)
-    reports = np.sort([ratio for ratio, _, is_report in every if is_report])
-    below, most = int((reports < low).sum()), int(MOST_HELD * len(reports))
-    if high > -low and below + most < len(reports):
-        high = min(high, max(-low, float(reports[below + most])))
-    elif high < -low and len(reports) - below > most:
-        above = int((reports > high).sum())
-        low = max(low, min(-high, float(reports[max(len(reports) - above - most - 1, 0)])))
-    ends = {"low": float(np.exp(low)), "high": float(np.exp(high))}
-    return rounded({"kind": kind} | ends | {"points": found.points, "cells": found.cells})
+    found = fit_range(np.array([one.left_out for one in every]), [one.device for one in every])
+    ends = float(np.log(found.low)), float(np.log(found.high))
+    reports = [one for one in every if one.is_report]
+    for ratios in ([one.left_out for one in reports], [one.shipped for one in reports]):
+        ends = cut(ends, np.array(ratios))
+    low, high = np.exp(ends)
+    return rounded(
+        {"kind": kind, "low": float(low), "high": float(high)} | {"points": found.points, "cells": found.cells}
+    )
+
+
+def cut(ends: tuple[float, float], ratios: Any) -> tuple[float, float]:
+    """A range cut at so far from 1 that it holds MOST_HELD of some ratios at most: all are logarithms.
+
+    >>> cut((-0.1, 0.9), np.array([0.0, 0.1, 0.2, 0.3, 0.4]))
+    (-0.1, 0.35)
+    """
+    low, high = ends
+    held = np.sort(np.abs(ratios[(ratios >= low) & (ratios <= high)]))
+    most = int(MOST_HELD * len(ratios))
+    if not 0 < most < len(held):
+        return ends
+    furthest = float(held[most - 1] + held[most]) / 2
+    return max(low, -furthest), min(high, furthest)
 
 
 def _write_ranges(ranges: dict[str, dict[str, Any]]) -> None:

@@ -6,7 +6,8 @@ scale), `k` (q4_k and the other k- and i-quants: superblocks), `mx` (mxfp4, nvfp
     one row        bytes / (bandwidth_share · BW)
     more rows      bytes / (share · BW) + FLOPs / (flops_share · peak) · (rows + fill_rows) / rows
     experts        reading and computing overlap, √(read² + compute²); compute with the rows of one woken expert,
-                   `tile_rows` and experts_flops_share
+                   `tile_rows` and experts_flops_share; columns of its tiles that hold no token cost idle_share of one
+                   that does, and tiles are up to `widest_tile` columns wide
     cache          bytes / (cache_share · BW)
     prompts        FLOPs / (attention_flops_share · P_fp16); without flash attention the scores go to memory and back
     launches       launch_s each: two a multiplication (its input is quantized first), some more a layer
@@ -41,6 +42,8 @@ class GgmlKernels(Frozen):
     fill_rows: Rows
     experts_flops_share: Share  # of flops_share
     tile_rows: Rows
+    widest_tile: Annotated[int, Within(gt=0, le=4096)]  # columns, by the kernels' source: not fitted
+    idle_share: Share
     cache_share: Share
     cache_share_no_flash: Share
     attention_flops_share: Share

@@ -17,10 +17,10 @@ from kvcalc.counting.work import Operator
 from kvcalc.specs.formats import ELEMENT_BITS
 from kvcalc.specs.ggml import GgmlKernels, Quants
 from kvcalc.timing.machine import Machine
+from kvcalc.timing.operators.ggml_tiles import VECTOR_ROWS, Tiles, beyond_one, woken_experts
 from kvcalc.timing.operators.smooth import Times
 from kvcalc.timing.peaks import arithmetic, host_link
 
-VECTOR_ROWS = 8  # up to here kernels multiply row by row, with each weight read once (MMVQ_MAX_BATCH_SIZE)
 LAUNCHES = 2  # of a multiplication: its input is quantized, then multiplied
 LAYER_LAUNCHES = 9  # of a layer: norms, rotary, cache writes, activation, additions
 ATTENTION_LAUNCHES = 2
@@ -67,17 +67,6 @@ def quants(name: str, bits: float) -> Quants:
     if name.split("-")[0] in MICROSCALED:
         return "mx"
     return "plain" if bits >= ELEMENT_BITS["bf16"] else "k"
-
-
-def beyond_one(rows: Quantity) -> Quantity:
-    """0 with one row, 1 with two and more.
-
-    Unit: 1
-
-    >>> beyond_one(1), beyond_one(16)
-    (0, 1)
-    """
-    return least(greatest(rows - 1, 0), 1)
 
 
 def multiplied(bytes_read: Quantity, flops: Quantity, rows: Quantity, rates: Rates, tile: float) -> Quantity:
@@ -227,29 +216,8 @@ def launches(operator: Operator) -> float:
     return ATTENTION_LAUNCHES if operator.kind != "embedding" else 0
 
 
-def woken_experts(
-    read: tuple[Quantity, Quantity], compute: Quantity, tokens: Quantity, each: Quantity, tile: float
-) -> Quantity:
-    """Seconds of the experts that a step wakes: they are read while others compute, √(read² + compute²).
-
-    Args:
-        read: seconds of reading them for one token, and for many.
-        compute: of all rows at the achieved rate.
-        tokens: of the step; one token computes while it reads.
-        each: rows of one woken expert.
-        tile: rows that a tile wastes.
-
-    >>> woken_experts((0.02, 0.01), 0.5, 1, 1, 5), round(woken_experts((0.02, 0.01), 0.006, 64, 15, 5), 4)
-    (0.02, 0.0128)
-    """
-    wide = tokens > VECTOR_ROWS
-    reading = (1 - wide) * read[0] + wide * read[1]
-    computing = beyond_one(tokens) * compute * (each + tile) / greatest(each, 1)
-    return (reading**2 + computing**2) ** 0.5
-
-
 def _experts(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Quantity:
-    """The rows of one woken expert share a tile."""
+    """The rows of one woken expert share its tiles."""
     load = operator.experts
     assert load is not None
     full = rates(operator, machine, kernels)
@@ -258,7 +226,7 @@ def _experts(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Quan
         operator.flops / (full.compute * kernels.experts_flops_share),
         load.tokens,
         operator.rows / load.woken,
-        kernels.tile_rows,
+        Tiles(kernels.widest_tile, kernels.tile_rows, kernels.idle_share),
     )
 
 

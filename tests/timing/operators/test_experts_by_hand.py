@@ -19,7 +19,7 @@ from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.estimate import kernel_sums, operator_times
 from kvcalc.timing.machine import machine_of
 from kvcalc.timing.operators.experts import shared_tiles
-from kvcalc.timing.operators.ggml import woken_experts
+from kvcalc.timing.operators.ggml_tiles import Tiles, woken_experts
 from kvcalc.timing.operators.times import operator_time
 from kvcalc.timing.peaks import joining_link
 from kvcalc.timing.ranges import kinds
@@ -131,7 +131,7 @@ def test_an_operators_time_is_its_part_of_the_sum() -> None:
 
 @pytest.mark.parametrize("tokens, seconds", [(1, 0.02), (8, 0.02), (9, 0.01), (100, 0.01)])
 def test_experts_are_read_by_the_kernels_of_one_row_or_of_many(tokens: float, seconds: float) -> None:
-    assert woken_experts((0.02, 0.01), 0.0, tokens, 1, 5) == pytest.approx(seconds)
+    assert woken_experts((0.02, 0.01), 0.0, tokens, 1, Tiles(128, 5, 0.2)) == pytest.approx(seconds)
 
 
 def test_links_join_no_more_than_they_say() -> None:

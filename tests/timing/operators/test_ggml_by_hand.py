@@ -30,7 +30,8 @@ KERNELS = build(
         "bandwidth_share": {"legacy": 0.5, "k": 0.8, "mx": 0.4, "plain": 0.9},
         "prompt_bandwidth_share": {"legacy": 0.25, "k": 0.4, "mx": 0.2, "plain": 0.45},
         "flops_share": {"legacy": 0.3, "k": 0.5, "mx": 0.2, "plain": 0.6},
-        "fill_rows": 16, "experts_flops_share": 0.5, "tile_rows": 4, "cache_share": 0.5, "cache_share_no_flash": 0.2,
+        "fill_rows": 16, "experts_flops_share": 0.5, "tile_rows": 4,
+        "widest_tile": 32, "idle_share": 0.5, "cache_share": 0.5, "cache_share_no_flash": 0.2,
         "attention_flops_share": 0.5, "attention_flops_share_no_flash": 0.25, "scores_passes": 3.0,
         "elementwise_share": 0.25, "launch_s": 1e-6, "many_launch_s": 3e-6, "experts_s": 10e-6, "state_s": 20e-6,
         "state_token_s": 1e-6,
@@ -71,10 +72,15 @@ def test_the_rows_of_one_expert_share_a_tile() -> None:
         return time("experts", weight_bytes=1e9, flops=2e12, format="q4_k", bits=4.5, rows=rows, experts=load)
 
     # One token: bytes alone. Four tokens are 32 rows, four an expert; half the rate, and four rows wasted in each. From
-    # nine tokens on they are read by the kernels of many rows. Reading and computing overlap.
+    # nine tokens on they are read by the kernels of many rows, in tiles as wide as all tokens: each expert gets nine,
+    # and has 1 / (1 - exp(-16/9)) tiles of 16 on average; idle columns cost half. Reading and computing overlap.
     assert experts(1, 8) == (pytest.approx(2e-6 + 10e-6), pytest.approx(1.25e-3))
     assert experts(4, 32) == (pytest.approx(6e-6 + 10e-6), pytest.approx((1.25e-3**2 + (40e-3 * 8 / 4) ** 2) ** 0.5))
-    assert experts(9, 72)[1] == pytest.approx((2.5e-3**2 + (40e-3 * 13 / 9) ** 2) ** 0.5)
+    idle = 16 / (1 - exp(-16 / 9)) - 9
+    assert experts(9, 72)[1] == pytest.approx((2.5e-3**2 + (40e-3 * (13 + idle / 2) / 9) ** 2) ** 0.5)
+    # Tiles are 32 columns wide at most; 80 rows an expert have 1 / (1 - exp(-0.4)) of them.
+    idle = 32 / (1 - exp(-0.4)) - 80
+    assert experts(80, 640)[1] == pytest.approx((2.5e-3**2 + (40e-3 * (84 + idle / 2) / 80) ** 2) ** 0.5)
 
 
 def test_a_cache_is_read_at_its_share_and_a_state_waits() -> None:
