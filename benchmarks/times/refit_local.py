@@ -143,8 +143,8 @@ def refit(points_file: Path, save: bool) -> None:
         }
         rows += [_rounded(row) for row in kernels_of(family, values, evidence)]
         left, within = np.log(problem.measured / kept), np.log(problem.measured / shipped)
-        for point, *logs in zip(problem.points, left.tolist(), within.tolist(), strict=True):
-            found = Residual(*logs, point.device, "engine" in point.row)
+        for point, without, fitted in zip(problem.points, left.tolist(), within.tolist(), strict=True):
+            found = Residual(without, fitted, point.device, "engine" in point.row)
             for kind in kinds_of(family.backend, point.decodes, point.replica.routed):
                 residuals[kind].append(found)
     if save:
