@@ -129,6 +129,7 @@ class Operator:
     tensors: int = 1  # of the checkpoint: engines fuse what has the same input, files keep it apart
     link_bytes: Quantity = 0  # what this GPU hands to a collective, or sends
     ranks: int = 1  # GPUs in the collective
+    top_k: int = 0  # of an all-to-all whose rows cross to each node once: experts of a row; 0: to each rank by itself
     experts: ExpertLoad | None = None
     group_heads: float = 1  # query heads that share one key-value head
     head_dim: int = 0

@@ -10,10 +10,12 @@ Source: Williams, Waterman and Patterson 2009 (roofline); Patarasuk and Yuan 200
 """
 
 from collections.abc import Iterable
+from math import ceil
 from typing import Literal, NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest
 from kvcalc.counting.work import Operator
+from kvcalc.formulas.step import experts_touched
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.timing.peaks import arithmetic, host_link, joining_link
 
@@ -74,14 +76,34 @@ def operator_bound(operator: Operator, gpu: GpuSpec, gpus_per_node: int | None =
     if operator.kind == "host":
         return operator.count * operator.link_bytes / host_link(gpu).bandwidth_bytes_per_s
     if operator.kind in LINKED:
-        share = (operator.ranks - 1) / operator.ranks
-        moved = (2 if operator.kind == "all_reduce" else 1) * share * operator.link_bytes
-        if operator.kind == "send":
-            moved = operator.link_bytes
         link = joining_link(gpu, operator.ranks, gpus_per_node)
-        return operator.count * moved / link.bandwidth_bytes_per_s
+        return operator.count * handed_over(operator, gpus_per_node or gpu.gpus_per_node) / link.bandwidth_bytes_per_s
     memory = operator.bytes / gpu.memory_bandwidth_bytes_per_s
     return operator.count * greatest(memory, operator.flops / arithmetic(gpu, operator.compute)[1])
+
+
+def handed_over(operator: Operator, gpus_per_node: int) -> Quantity:
+    """What crosses the slowest link that joins the ranks, of what one GPU hands to a collective.
+
+    A ring moves all but one rank's part, twice for a sum. Rows of an all-to-all that cross to each node once go to as
+    many of the nodes as hold one of their experts, and from there over the faster link.
+
+    Unit: bytes
+    Source: Patarasuk and Yuan 2009 for rings; DeepSeek-AI 2024 (DeepSeek-V3), section 3.2.2, for rows once a node
+
+    >>> round(handed_over(Operator("x", "all_to_all", 1, link_bytes=8e6, ranks=32), 8))
+    7750000
+    >>> round(handed_over(Operator("x", "all_to_all", 1, link_bytes=8e6, ranks=32, top_k=8), 8))
+    3008983
+    """
+    if operator.kind == "send":
+        return operator.link_bytes
+    if operator.top_k and operator.ranks > gpus_per_node:
+        nodes = ceil(operator.ranks / gpus_per_node)
+        reached, of_nodes = (experts_touched(among, 1, operator.top_k) for among in (operator.ranks, nodes))
+        return operator.link_bytes * of_nodes / reached * (nodes - 1) / nodes
+    share = (operator.ranks - 1) / operator.ranks
+    return (2 if operator.kind == "all_reduce" else 1) * share * operator.link_bytes
 
 
 def operator_bound_total(operators: Iterable[Operator], gpu: GpuSpec, gpus_per_node: int | None = None) -> Quantity:

@@ -1,12 +1,14 @@
 """What GPUs of one replica tell each other in a step: all-reduces, all-to-alls, sends between stages.
 
 Source: Shoeybi et al. 2019 (Megatron-LM), section 3, for the sums; DeepSeek-AI 2024 (DeepSeek-V3), section 3.3.3, for
-dispatch in the experts' input type and combine in 16 bits; Narayanan et al. 2021, section 2.2, for stages
+dispatch in the experts' input type and combine in 16 bits, section 3.2.2 for prompts' rows that cross to each node once
+(DeepEP's normal kernels; its low-latency ones, for decode, send to each rank); Narayanan et al. 2021, section 2.2, for
+stages
 """
 
 from collections.abc import Iterable
 
-from kvcalc.counting.arrays import Quantity
+from kvcalc.counting.arrays import Quantity, is_array
 from kvcalc.counting.cache import element_bytes
 from kvcalc.counting.operators.matmul import activation_element_bytes
 from kvcalc.counting.work import Operator, Step
@@ -43,11 +45,20 @@ def layer_collectives(group: LayerGroup, model: ModelSpec, layout: Layout, step:
         reached = experts_touched(experts=ranks, top_k=1, rows=group.mlp.top_k)
         if not layout.enable_expert_parallel:
             reached = ranks  # every rank holds a slice of every expert: all rows are gathered, and sums scattered
-        yield from _all_to_alls(group, model, ranks, step.rows / tp, reached)
+        once_a_node = group.mlp.top_k if layout.enable_expert_parallel else 0
+        for rows, top_k in ((step.decode_rows, 0), (step.prefill_rows, once_a_node)):
+            if is_array(rows) or rows > 0:
+                yield from _all_to_alls(group, model, (ranks, top_k), rows / tp, reached)
 
 
-def _all_to_alls(group: LayerGroup, model: ModelSpec, ranks: int, rows: Quantity, reached: float) -> Iterable[Operator]:
-    """A row goes once to each rank that holds some of its experts, in their input type; each sends one sum back."""
+def _all_to_alls(
+    group: LayerGroup, model: ModelSpec, among: tuple[int, int], rows: Quantity, reached: float
+) -> Iterable[Operator]:
+    """A row goes once to each rank that holds some of its experts, in their input type; each sends one sum back.
+
+    `among`: ranks, and experts of a row where it goes to each node once and on from there.
+    """
+    ranks, top_k = among
     experts = next((tensor.format for tensor in group.tensors if tensor.category == "experts"), BF16)
     back = element_bytes(model.dtype)
     for name, size in (("dispatch", activation_element_bytes(experts, model)), ("combine", back)):
@@ -59,6 +70,7 @@ def _all_to_alls(group: LayerGroup, model: ModelSpec, ranks: int, rows: Quantity
             compute=model.dtype,
             rows=rows,
             ranks=ranks,
+            top_k=top_k,
         )
 
 

@@ -13,6 +13,7 @@ from kvcalc.specs.kernels import AllReduceKernel
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.operators.smooth import Times
 from kvcalc.timing.peaks import OUTSIDE, host_link, joining_link, peer_access
+from kvcalc.timing.roofline import handed_over
 
 LINK_SHARE = 0.8  # of a link's bandwidth, what a bulk copy reaches
 LINK_SHARE_SOURCE = "a judgement: all-reduces over NVLink reach 0.7 to 0.85 of the data sheet at large messages"
@@ -44,7 +45,7 @@ def collective_seconds(operator: Operator, machine: Machine) -> Times:
     latency = row.latency_s + _hops(operator, link.name, machine) * HOP_S
     rate, share = link.bandwidth_bytes_per_s, row.link_share or 1
     if operator.kind != "all_reduce":
-        return latency, operator.link_bytes * (operator.ranks - 1) / operator.ranks / (share * rate)
+        return latency, handed_over(operator, machine.gpus_per_node or machine.gpu.gpus_per_node) / (share * rate)
     return ring_time(operator.link_bytes, operator.ranks, rate, latency, share, row.sqrt_s)
 
 

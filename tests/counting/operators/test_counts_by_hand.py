@@ -177,6 +177,10 @@ def test_replicas_that_share_experts_sum_attention_alone() -> None:
     dispatch = next(one for one in found if one.name == "dispatch")
     assert (dispatch.count, dispatch.ranks) == (58, 8)
     assert dispatch.link_bytes == pytest.approx(32 / 2 * 8 * (1 - (7 / 8) ** 8) * 7168)
+    # Rows of a prompt cross to each node once, those that decode go to each rank: a step of both sends both.
+    mixed = operators("deepseek-v3", Step(decode=32, context=9, prompts=1, tokens=100), layout)
+    sent = [(one.rows, one.top_k) for one in mixed if one.name == "dispatch"]
+    assert sent == [(32 / 2, 0), (100 / 2, 8)]
 
 
 MARLIN = ExpertKernels(format="mxfp4", width=128, hidden=256)

@@ -124,7 +124,7 @@ def test_an_operators_time_is_its_part_of_the_sum() -> None:
     )
     matrix, send = operator_times(operators, machine)
     assert (matrix.latency_s, matrix.work_s) == (pytest.approx(0.5 * 4 * 3 * 2e-6), pytest.approx(0.5 * 3 * 1e-3))
-    sent = 1e-3 / 2 / 0.5  # half of it, as of all that is no sum, at half the link's rate
+    sent = 1e-3 / 0.5  # all of it, at half the link's rate
     assert (send.latency_s, send.work_s) == (pytest.approx(0.5 * 3 * 4 * 2 * 4e-6), pytest.approx(0.5 * 3 * 2 * sent))
     assert matrix.time_s + send.time_s == pytest.approx(kernel_sums(operators, machine).total_s(profile))
 

@@ -15,6 +15,7 @@ from kvcalc.timing.operators.collective import ring_time
 from kvcalc.timing.operators.smooth import smooth_maximum
 from kvcalc.timing.operators.times import operator_time
 from kvcalc.timing.ranges import range_around
+from kvcalc.timing.roofline import operator_bound
 
 H100 = load_gpu("h100-sxm")  # 3.35 TB/s, 989 TFLOP/s bf16, 1,979 fp8; NVLink 450 GB/s, PCIe 64 GB/s one way
 BANDWIDTH, PEAK = 3.35e12, 989e12
@@ -76,8 +77,26 @@ def test_nodes_are_joined_by_a_tree_of_rounds(kind: Any, ranks: int, hops: int) 
     assert latency == pytest.approx(8e-6 + hops * 1e-4)
     link = H100.link("network")
     assert link is not None
-    parts = 2 if kind == "all_reduce" else 1
-    assert work == pytest.approx(parts * (ranks - 1) / ranks * 8e6 / (0.8 * link.bandwidth_bytes_per_s))
+    moved = 2 * (ranks - 1) / ranks * 8e6 if kind == "all_reduce" else 8e6  # a send hands all of it over
+    assert work == pytest.approx(moved / (0.8 * link.bandwidth_bytes_per_s))
+
+
+@pytest.mark.parametrize("ranks, top_k, moved", [
+    (32, 0, 31 / 32 * 8e6),  # to each rank by itself
+    # 8 of 32 ranks hold 7.18 experts' ranks of a row in 3.6 of 4 nodes, three of which are others.
+    (32, 8, 8e6 * 4 * (1 - 0.75**8) / (32 * (1 - (31 / 32) ** 8)) * 3 / 4),
+    (8, 8, 7 / 8 * 8e6),  # one node: nothing leaves it
+])  # fmt: skip
+def test_rows_of_a_prompt_cross_to_each_node_once(ranks: int, top_k: int, moved: float) -> None:
+    rows = (AllReduceKernel(library="nccl", gpus=8, latency_s=8e-6, link_share=0.8),)
+    one = Operator("x", "all_to_all", 1, link_bytes=8e6, ranks=ranks, top_k=top_k)
+    link = H100.link("nvlink" if ranks == 8 else "network")
+    assert link is not None
+    assert operator_time(one, on(all_reduce=rows)) == (
+        8e-6,
+        pytest.approx(moved / (0.8 * link.bandwidth_bytes_per_s)),
+    )
+    assert operator_bound(one, H100) == pytest.approx(moved / link.bandwidth_bytes_per_s)
 
 
 def test_geforce_cards_talk_through_the_host() -> None:
