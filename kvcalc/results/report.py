@@ -107,6 +107,7 @@ class PoolMoment(Frozen):
     held_blocks: int
     used_share: float  # tokens in the slots that are held
     copies: int  # blocks copied when written, so far
+    preemptions: int  # requests stopped for want of a block, so far
 
 
 class PoolRun(Frozen):

@@ -92,7 +92,10 @@ def test_slots_hold_one_request_at_a_time_and_every_request_once() -> None:
     assert all(len(those) == schedules.requests for those in requests.values())
 
 
-@pytest.mark.parametrize("part, mode", [("contiguous", "in one piece"), ("paged", "paged")])
+MODES = [("contiguous", "in one piece"), ("paged", "paged"), ("crowded", "paged, twice the requests")]
+
+
+@pytest.mark.parametrize("part, mode", MODES)
 def test_the_pool_is_simulates(cli: Cli, part: str, mode: str) -> None:
     wanted = answer(cli, part)
     pool = found().pool
@@ -102,6 +105,10 @@ def test_the_pool_is_simulates(cli: Cli, part: str, mode: str) -> None:
     assert run.steps == wanted["steps"]
     assert run.slot_use == pytest.approx(wanted["slot_use"])
     assert run.block_use == pytest.approx(wanted["block_use"])
+    stopped = [one.preemptions for one in pool.moments if one.mode == mode]
+    assert stopped == sorted(stopped)
+    assert stopped[-1] == wanted["preemptions"]
+    assert (stopped[-1] > 0) is (part == "crowded")
 
 
 def test_pages_waste_less_than_a_block_a_request() -> None:

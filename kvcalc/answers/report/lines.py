@@ -59,8 +59,10 @@ def of_figures(model: str, flags: Mapping[str, Any], question: Question) -> dict
 
 def of_pool(model: str, flags: Mapping[str, Any], question: Question) -> dict[str, str]:
     """Of the small pool, in one piece and paged."""
-    asked = {name: value for name, value in flags.items() if name not in WORKLOAD} | pool.flags(question)
+    bare = {name: value for name, value in flags.items() if name not in WORKLOAD}
+    asked = bare | pool.flags(question)
     return {
         "contiguous": line("simulate", model, {**asked, "reservation": "max"}),
         "paged": line("simulate", model, asked),
+        "crowded": line("simulate", model, bare | pool.flags(question, pool.CROWD)),
     }

@@ -40,11 +40,11 @@ class Shared(NamedTuple):
 
 def run_all(replica: Simulated, requests: Requests, times: Times, seen: Seen) -> list[Clock]:
     """The clocks of a workload that has run, one an engine."""
-    shared = _shared(replica, requests)
+    shared = shared_of(replica, requests)
     if replica.prefill_replicas:
         return _split(replica, requests, times, seen, shared)
     if replica.replicas == 1:
-        clock = _clock(replica, requests, _scheduler(replica, requests, times, seen, shared), seen)
+        clock = _clock(replica, requests, scheduler_of(replica, requests, times, seen, shared), seen)
         clock.run()
         return [clock]
     if replica.lockstep:
@@ -66,7 +66,7 @@ def _looked_at(replica: Simulated, requests: Requests, scheduler: Scheduler, arr
 
 def _together(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> Clock:
     """Replicas that share experts."""
-    members = [_scheduler(replica, requests, times, seen, shared) for _ in range(replica.replicas)]
+    members = [scheduler_of(replica, requests, times, seen, shared) for _ in range(replica.replicas)]
     group = Group(members, Router(replica.routing, members, shared.homes))
     everybody = requests.clients
     if everybody is not None:
@@ -83,7 +83,7 @@ def _apart(replica: Simulated, requests: Requests, times: Times, seen: Seen, sha
     fixed = requests.clients is not None or replica.routing == "round-robin"
     for number in range(count):
         order = firsts[number::count] if fixed else []
-        scheduler = _scheduler(replica, requests, times, seen, shared)
+        scheduler = scheduler_of(replica, requests, times, seen, shared)
         members.append(_clock(replica, requests, scheduler, seen, order))
     if not fixed:
         _route(replica, requests, members, shared, firsts)
@@ -112,7 +112,7 @@ def _split(replica: Simulated, requests: Requests, times: Times, seen: Seen, sha
     alone, sent = pools.alone, pools.sent
     settings = dataclasses.replace(replica.settings, prefix_caching=False)
     prompts = [
-        _looked_at(replica, requests, _scheduler(replica, alone, times, pools.first, shared), pools.prompts_arrive())
+        _looked_at(replica, requests, scheduler_of(replica, alone, times, pools.first, shared), pools.prompts_arrive())
         for _ in range(replica.prefill_replicas)
     ]
     receiving = ReceivingSingly if settings.singly or settings.answers_fit else ReceivingScheduler
@@ -124,13 +124,14 @@ def _split(replica: Simulated, requests: Requests, times: Times, seen: Seen, sha
     return [*prompts, *answers]
 
 
-def _shared(replica: Simulated, requests: Requests) -> Shared:
+def shared_of(replica: Simulated, requests: Requests) -> Shared:
+    """What the requests share, where blocks can be found again."""
     if not replica.settings.prefix_caching:
         return Shared([()] * len(requests), [])
     return Shared(*segments_of(requests, replica.settings.block_size))
 
 
-def _scheduler(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> Scheduler:
+def scheduler_of(replica: Simulated, requests: Requests, times: Times, seen: Seen, shared: Shared) -> Scheduler:
     """The scheduler of a replica's policy."""
     settings = replica.settings
     if replica.scheduler == "static":

@@ -74,7 +74,7 @@ def _figures(report: ReportReport) -> Iterator[tuple[str, Figure]]:
         both = tuple(lines[name] for name in ("static", "continuous") if name in lines)
         yield "schedules", schedules.figure(result.schedules, both, colour)
     if result.pool is not None:
-        yield "pool", pool.figure(result.pool, (lines["contiguous"], lines["paged"]), colour)
+        yield "pool", pool.figure(result.pool, (lines["contiguous"], lines["paged"], lines["crowded"]), colour)
     yield "sampling", sampling.figure(result.sampling, colour)
     if result.rounds is not None:
         yield "rounds", rounds.figure(result.rounds, lines["rounds"], colour)

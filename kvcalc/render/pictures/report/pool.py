@@ -19,7 +19,7 @@ def figure(found: Pool, commands: tuple[str, ...], colour: Colours) -> Figure:
         {"mode": one.mode, "moment": places[one.mode, one.step], **row}
         for one, row in zip(found.cells, rows_of(found.cells, "block", "request", "tokens", "holders"), strict=True)
     ]
-    names = ("mode", "step", "running", "waiting", "tokens", "held_blocks", "used_share", "copies")
+    names = ("mode", "step", "running", "waiting", "tokens", "held_blocks", "used_share", "copies", "preemptions")
     numbers = [row | {"moment": places[row["mode"], row["step"]]} for row in rows_of(found.moments, *names)]
     modes = tuple(dict.fromkeys(one.mode for one in found.moments))
     moments = tuple(sorted(set(places.values())))
@@ -28,19 +28,17 @@ def figure(found: Pool, commands: tuple[str, ...], colour: Colours) -> Figure:
         Control("moment", "Moment of the run", "range", moments, at=len(moments) // 3),
     )
     state = {one.name: one.values[one.at] for one in controls}
-    said = "" if found.as_served else " Of this model's cache, the part that grows with every token."
     return Figure(
         title="One piece a request against pages",
-        says=f"A small pool of {found.blocks} blocks of {found.block_size} tokens and {found.requests} requests that "
-        f"come together. In one piece, each keeps {found.reserved_tokens} tokens from its start to its end; paged, a "
-        f"block is taken when the last is full, and a fork shares its blocks until it writes.{said}",
+        says=_said(found),
         rows=rows,
         numbers=numbers,
         tabled="numbers",
         specs=[_grid(rows, state, found, colour)],
         columns=(Column("step", "step"), Column("running", "running"), Column("waiting", "waiting"),
                  Column("tokens", "tokens"), Column("held_blocks", "blocks held"),
-                 Column("used_share", "filled, %", 100), Column("copies", "copied when written")),
+                 Column("used_share", "filled, %", 100), Column("copies", "copied when written"),
+                 Column("preemptions", "stopped")),
         filter=("mode",),
         controls=controls,
         readout=(
@@ -49,9 +47,21 @@ def figure(found: Pool, commands: tuple[str, ...], colour: Colours) -> Figure:
             Column("waiting", "waiting", filter=FRAME),
             Column("used_share", "of what is held has tokens, %", 100, filter=FRAME),
             Column("copies", "blocks copied when written", filter=FRAME),
+            Column("preemptions", "requests stopped so far", filter=FRAME),
         ),
         commands=commands if found.as_served else (),
     )  # fmt: skip
+
+
+def _said(found: Pool) -> str:
+    """What the figure shows."""
+    said = "" if found.as_served else " Of this model's cache, the part that grows with every token."
+    return (
+        f"A small pool of {found.blocks} blocks of {found.block_size} tokens and {found.requests} requests that come "
+        f"together. In one piece, each keeps {found.reserved_tokens} tokens from its start to its end; paged, a block "
+        "is taken when the last is full, and a fork shares its blocks until it writes. Of twice as many requests some "
+        f"are stopped when no block is left, and wait to be computed anew, where the engine does that.{said}"
+    )
 
 
 def _places(found: Pool) -> dict[tuple[str, int], int]:
