@@ -17,6 +17,11 @@ from kvcalc.units import format_count
 NAME = "max_num_batched_tokens"
 
 
+def splits(deployment: Deployment) -> bool:
+    """Whether a prompt may take several steps."""
+    return rules(deployment.engine).SPLITS_PROMPTS or deployment.enable_chunked_prefill
+
+
 def longest_prompt(workload: Workload, deployment: Deployment) -> int | None:
     """Tokens of the longest prompt that is asked for, at most max_model_len; None: nothing is said of prompts."""
     if workload.input_len is None:
@@ -29,7 +34,7 @@ def room_taken(question: Question) -> int | None:
     """Tokens of a step that hold the longest prompt whole beside all who decode; None: given, or as by default."""
     workload, deployment = question.workload, question.deployment
     longest = longest_prompt(workload, deployment)
-    if longest is None or NAME in question.given:
+    if longest is None or NAME in question.given or splits(deployment):
         return None
     return rules(deployment.engine).room_for(longest, deployment)
 
@@ -47,7 +52,7 @@ def with_room(question: Question) -> Question:
 def whole_prompts(question: Question, budget: int) -> bool:
     """Whether a prompt waits for a step with room for all of it: where none has, prompts are taken to be split."""
     longest = longest_prompt(question.workload, question.deployment)
-    return not rules(question.deployment.engine).SPLITS_PROMPTS and (longest is None or longest <= budget)
+    return not splits(question.deployment) and (longest is None or longest <= budget)
 
 
 def room_assumptions(question: Question) -> tuple[Assumption, ...]:
@@ -57,8 +62,8 @@ def room_assumptions(question: Question) -> tuple[Assumption, ...]:
         return ()
     engine = rules(question.deployment.engine)
     why = (
-        f"room for a prompt of {format_count(longest)} tokens beside all that decode: {engine.TITLE} splits none, and "
-        f"refuses one above this"
+        f"room for a prompt of {format_count(longest)} tokens beside all that decode: {engine.TITLE} splits none "
+        f"without --enable-chunked-prefill, and refuses one above this"
     )
     return (Assumption(name=NAME, value=taken, why=why),)
 
@@ -67,11 +72,11 @@ def refusals(question: Question) -> tuple[str, ...]:
     """That prompts are above a limit that was given."""
     deployment, longest = question.deployment, longest_prompt(question.workload, question.deployment)
     given, engine = deployment.max_num_batched_tokens, rules(deployment.engine)
-    if engine.SPLITS_PROMPTS or given is None or longest is None or longest <= given:
+    if splits(deployment) or given is None or longest is None or longest <= given:
         return ()
     return (
         f"prompts of up to {format_count(longest)} tokens are above max_num_batched_tokens {format_count(given)}: "
-        f"{engine.TITLE} refuses them unless it splits prompts, which is taken here{_roomy(question, longest)}",
+        f"{engine.TITLE} refuses them without --enable-chunked-prefill, which is taken here{_roomy(question, longest)}",
     )
 
 
@@ -80,7 +85,7 @@ def room_warnings(question: Question, running: int) -> tuple[str, ...]:
     deployment, longest = question.deployment, longest_prompt(question.workload, question.deployment)
     given, beside = deployment.max_num_batched_tokens, running - 1
     waits = given is not None and longest is not None and longest <= given < longest + beside
-    if longest is None or not waits or rules(deployment.engine).SPLITS_PROMPTS:
+    if longest is None or not waits or splits(deployment):
         return refusals(question)
     return (
         f"a prompt of {format_count(longest)} tokens has no room beside {format_count(beside)} that decode: it waits "

@@ -47,6 +47,7 @@ class Engine(TypedDict, Generic[One], total=False):
     max_num_batched_tokens: One
     max_mamba_cache_size: One
     enable_dp_attention: bool
+    enable_chunked_prefill: bool
     block_size: One
     enable_prefix_caching: bool
     num_gpu_blocks_override: One

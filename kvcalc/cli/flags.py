@@ -76,6 +76,7 @@ ENGINE = (
         "--enable-dp-attention",
         "SGLang: -dp replicas of attention inside the -tp GPUs.",
     ),
+    _switch("Engine", "enable_chunked_prefill", "--enable-chunked-prefill", "TensorRT-LLM: prompts may be split."),
     _text("Engine", "block_size", "--block-size", "TOKENS", "Tokens in a cache block. Default: the engine's."),
     _switch(
         "Engine",

@@ -43,6 +43,7 @@ OF_ONE_ENGINE = (
     "offline",
     "max_mamba_cache_size",
     "enable_dp_attention",
+    "enable_chunked_prefill",
     "ctx_size",
     "parallel",
 )  # fields: each is some engine's OWN

@@ -134,6 +134,7 @@ class Deployment(Layout):
     limit_mm_per_prompt: str | None = None  # image=0,video=0: a tower without items is not loaded
     enforce_eager: bool = False
     enable_dp_attention: bool = False  # SGLang: replicas of attention inside the tensor-parallel GPUs
+    enable_chunked_prefill: bool = False  # TensorRT-LLM: prompts may take several steps; the others split them anyway
     attention_settled: bool = False  # no flag: the sizes above are those of a replica already
     raw_latents: bool = False  # no flag: sparse latents in fp8 are cached as they are, without scales beside them
     offline: bool = False  # vLLM's `LLM` class instead of a server: other defaults

@@ -33,6 +33,7 @@ def asked(**flags: Any) -> Question:
         ({"input_len": "4097"}, 8256),  # 6,146
         ({"input_len": "8192", "max_num_batched_tokens": "9000"}, 9000),
         ({"input_len": "8192", "engine": "vllm"}, None),
+        ({"input_len": "8192", "enable_chunked_prefill": True}, None),  # split into steps of the default's 8,192
         ({"input_len": None}, None),
     ],
 )
@@ -66,10 +67,12 @@ def test_what_is_taken_is_listed_and_enters_memory_and_time() -> None:
         ("8192", "refuses them", False),  # below the longest, 12,288
         ("12300", "waits until enough of them end", True),  # 63 others decode beside it
         ("12351", None, True),
+        ("2048 split", None, False),
     ],
 )
 def test_a_limit_without_room_is_said(tokens: str, said: str | None, whole: bool) -> None:
-    question = asked(input_len="8192", max_num_batched_tokens=tokens)
+    tokens, _, split = tokens.partition(" ")
+    question = asked(input_len="8192", max_num_batched_tokens=tokens, enable_chunked_prefill=bool(split))
     warned = [one for one in size(question).warnings if "max-num-batched-tokens" in one]
     assert len(warned) == (said is not None)
     assert said is None or (said in warned[0] and "14,336" in warned[0])

@@ -41,7 +41,7 @@ OWN = {
              switch("--offline"), one_of("--num-redundant-experts", "8")],
     "sglang": [*PAGED, one_of("--engine-version", "0.5.2"), one_of("--max-mamba-cache-size", "8"),
                switch("--enable-dp-attention"), one_of("--scheduler-recv-interval", "5")],
-    "trtllm": [*PAGED, one_of("--engine-version", "1.0")],
+    "trtllm": [*PAGED, one_of("--engine-version", "1.0"), switch("--enable-chunked-prefill")],
     "llamacpp": [*SHARED, one_of("--engine-version", "b6000"), one_of("-c", "8192", "40000"), one_of("-np", "1", "8"),
                  one_of("-ngl", "10", "99"), one_of("--n-cpu-moe", "4"), one_of("--ubatch-size", "256"),
                  one_of("--flash-attn", "on", "off"), one_of("--backend", "vulkan"), one_of("-q", "Q4_K_M", "q8_0"),

@@ -13,9 +13,10 @@ class TensorRtLlm(Rules):
     NEVER_EVICTS = True
     RESERVES_STATES = True
     SWITCHES: ClassVar = {"acceptance": None}
-    SPLITS_PROMPTS = False  # `enable_chunked_prefill` is off by default
+    SPLITS_PROMPTS = False  # but with `enable_chunked_prefill`
     NOT_ON = ("AMD", "Apple", "AWS", "Google", "Intel")
     OLDEST_CUDA = "8.0"  # docs/source/reference/support-matrix.md of 0.18.2: Ampere, Ada Lovelace, Hopper
+    OWN = ("enable_chunked_prefill",)
     FLAGS: ClassVar = {
         "--tensor-parallel-size": "--tp_size",
         "--max-model-len": "--max_seq_len",

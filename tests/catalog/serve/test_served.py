@@ -137,6 +137,14 @@ def test_the_file_of_tensorrt_llm_wins_over_the_flags(tmp_path: Path) -> None:
     assert read_command(line, folder=tmp_path / "nowhere").unread_files == ("more.yaml",)
 
 
+def test_tensorrt_llm_may_split_prompts_by_a_switch_or_by_its_file(tmp_path: Path) -> None:
+    assert read_command("trtllm-serve m --enable_chunked_prefill").fields["enable_chunked_prefill"] is True
+    (tmp_path / "more.yaml").write_text("enable_chunked_prefill: true\n")
+    found = read_command(f"trtllm-serve m --config {tmp_path / 'more.yaml'}").fields["enable_chunked_prefill"]
+    assert str(found).lower() == "true"
+    assert "enable_chunked_prefill" not in read_command("trtllm-serve m").fields
+
+
 def test_the_file_of_vllm_stands_below_the_flags(tmp_path: Path) -> None:
     (tmp_path / "serve.yaml").write_text(
         "model: m\nmax-model-len: 4096\ntensor-parallel-size: 2\nenforce-eager: true\n"
