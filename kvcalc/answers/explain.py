@@ -29,7 +29,9 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
     ast.Eq: operator.eq,
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"max": max, "min": min, "floor": math.floor, "ceil": math.ceil}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "max": max, "min": min, "floor": math.floor, "ceil": math.ceil, "median": lambda *values: _median(sorted(values)),
+}  # fmt: skip
 _MOST_TERMS = 10_000
 SPREAD = "docs/reference/accuracy.md: about 80 % of measurements fall between the ends"
 
@@ -121,8 +123,8 @@ def ends(name: str, found: Range, unit: str, source: str = SPREAD) -> Iterator[F
 def evaluate(figure: Figure) -> Number | None:
     """A figure's formula at its inputs: what a reader would get who typed it in.
 
-    Only arithmetic, comparisons, `x if condition else y`, max, min, floor, ceil and `sum(... for i in range(...))`
-    are understood; nothing else is run.
+    Only arithmetic, comparisons, `x if condition else y`, max, min, floor, ceil, median and `sum(... for i in
+    range(...))` are understood; nothing else is run.
 
     Raises:
         ValueError: The formula holds anything else, or a name that is not among the inputs.
@@ -153,6 +155,14 @@ def _value(node: ast.expr, names: Mapping[str, Number]) -> Any:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_value(arg, names) for arg in args))
     raise ValueError(f"not arithmetic in the inputs: {ast.unparse(node)}")
+
+
+def _median(values: list[float]) -> float:
+    """
+    >>> _median([1, 2, 4]), _median([1, 2, 4, 5])
+    (2.0, 3.0)
+    """
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 
 
 def _sum(term: ast.expr, loop: ast.comprehension, names: Mapping[str, Number]) -> Any:

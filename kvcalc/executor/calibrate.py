@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kvcalc import clock
 from kvcalc.answers.device.calibration import spec_of
 from kvcalc.answers.device.constants import find_attention
+from kvcalc.answers.device.working import calibrate_working
 from kvcalc.executor import microbench
 from kvcalc.executor.device import DTYPES
 from kvcalc.executor.microbench_layer import Heads, attention_row, glue_rows
@@ -180,6 +181,7 @@ def report_of(result: CalibrateResult, sheet: GpuSpec | None = None) -> Calibrat
     return CalibrateReport(
         inputs={"device": result.device, "dtype": result.linear_rows[0].dtype},
         result=result,
+        figures=calibrate_working(result),
         sources=tuple(spec_of(result).sources.values()),
         warnings=tuple(warnings),
     )

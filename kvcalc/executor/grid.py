@@ -96,7 +96,8 @@ def _point(rig: Rig, found: Found, reading: Reading, point: tuple[int, int], gri
     measured = measure_point(rig.bench, decoder, reading, at.calibration, rig.beside)
     found.points += compare(measured, at, batch, context)
     found.memories.append(memory_of(decoder, at, contexts))
-    found.figures += [term.figure for term in at.terms(at.cut, batch, context, measured.constants).values()]
+    for term in at.terms(at.cut, batch, context, measured.constants).values():
+        found.figures += [term.figure, *term.bounds]
     if not measured.same_tokens:
         found.said.append(
             f"batch {batch} at context {context}: the timed step gives other tokens than the verified one"

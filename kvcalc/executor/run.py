@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kvcalc.answers.device.calibration import spec_of
 from kvcalc.answers.device.constants import attention_at, linear_at
 from kvcalc.answers.device.prediction import cache_bytes, trimmed
+from kvcalc.answers.device.working import run_working
 from kvcalc.counting.weights import counted_weight_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.executor.beside import Beside, beside_bytes
@@ -98,7 +99,7 @@ def run(model: ModelSpec, asked: Asked) -> RunReport:
         result=result,
         assumptions=(*model.assumptions, *_assumptions(asked, sheet, follows)),
         sources=(*model.sources, *ceilings.sources.values(), *(sheet.sources.values() if sheet else ())),
-        figures=tuple(found.figures),
+        figures=(*found.figures, *run_working(result)),
         warnings=(*_warnings(result, asked, calibration, found.memories), *found.said),
     )
 

@@ -35,7 +35,7 @@ class Figure(Frozen):
     name: str
     value: float | int | None
     unit: str
-    formula: str  # a Python expression in the names of `inputs`; max, min, floor, ceil and a sum may appear
+    formula: str  # a Python expression in the names of `inputs`; max, min, floor, ceil, median and a sum may appear
     inputs: dict[str, float | int]
     source: str  # the paper, lesson or engine file that the formula is from
 

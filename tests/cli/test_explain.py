@@ -154,7 +154,10 @@ def test_every_figure_of_the_page_is_explained(cli: Cli, line: str) -> None:
             assert any(one == pytest.approx(wanted, rel=1e-9) for one in known), (name, wanted)
 
 
-@pytest.mark.parametrize("line", [*LINES, *SHOWN, *OTHERS])
+REPORT = "report smollm2-135m --gpu l4 --isl 256 --osl 16 --users 5"
+
+
+@pytest.mark.parametrize("line", [*LINES, *SHOWN, *OTHERS, REPORT])
 def test_formulas_give_their_figures(cli: Cli, line: str) -> None:
     figures = [build(Figure, one) for one in cli(line + " --explain --json").json["figures"]]
     assert figures
@@ -209,3 +212,13 @@ def test_the_explained_figures_are_the_reported_ones(cli: Cli) -> None:
     assert figures["intensity"] == pytest.approx(result["intensity_flop_per_byte"])
     assert figures["bound per operator"] == pytest.approx(result["operator_bound_s"])
     assert figures["estimate"] == pytest.approx(result["estimate_s"]["value"])
+
+
+def test_a_report_explains_its_deployment_and_its_plan(cli: Cli) -> None:
+    answer = cli(REPORT + " --json").json
+    known = [value for one in answer["figures"] for value in (one["value"], *one["inputs"].values())]
+    plan, size = answer["result"]["plan"]["candidates"], answer["result"]["size"]
+    shown = [size["serving"][name]["value"] for name in ("ttft_s", "tpot_s", "output_tokens_per_s")]
+    shown += [one[name]["value"] for one in plan for name in ("ttft_s", "tpot_s")]
+    for wanted in shown:
+        assert any(one == pytest.approx(wanted, rel=1e-9) for one in known), wanted

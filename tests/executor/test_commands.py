@@ -151,8 +151,15 @@ def test_run_compares_every_term_of_every_point(cli: Cli, config: Path) -> None:
     assert memory["measured_weight_bytes"] == 2 * (2 * 512 * 128 + 3 * layer + 128)
     # three sequences of nine pages of 16 tokens
     assert memory["measured_cache_bytes"] == 3 * 9 * 16 * 2 * 2 * 32 * 3 * 2
+    known = []
     for figure in envelope["figures"]:
         assert evaluate(Figure(**figure)) == pytest.approx(figure["value"])
+        known.append(figure["value"])
+    assert len({figure["name"] for figure in envelope["figures"]}) == len(known)
+    for point in result["points"]:
+        shown = [point[name] for name in ("bound_s", "ceiling_s", "measured_s", "ratio", "drift") if point[name]]
+        for wanted in [*shown, point["estimate_s"]["value"]]:
+            assert any(one == pytest.approx(wanted, rel=1e-9) for one in known), (point["term"], wanted)
     assert {one["name"] for one in envelope["assumptions"]} >= {"data sheet", "weights"}
 
 

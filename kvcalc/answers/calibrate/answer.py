@@ -1,12 +1,14 @@
 """`kvcalc calibrate --from`: results of benchmarks → factors, and a GPU spec that carries them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kvcalc import clock
 from kvcalc.answers.calibrate.fit import fit, observations
+from kvcalc.answers.explain import figure_of
 from kvcalc.answers.question import Question
 from kvcalc.catalog.bench.read import read_results
+from kvcalc.results.base import Figure
 from kvcalc.results.calibration import CalibrationReport, CalibrationResult, Compared
 from kvcalc.specs.base import replace
 from kvcalc.specs.calibration import Calibration
@@ -58,5 +60,27 @@ def calibrate_from(
         "engine": question.deployment.engine,
         "from": [str(path) for path in files],
     }
-    report = CalibrationReport(inputs=inputs, result=result, assumptions=question.assumptions)
+    report = CalibrationReport(
+        inputs=inputs, result=result, assumptions=question.assumptions, figures=tuple(_working(result))
+    )
     return report, replace(question.the_gpu, calibration=factors)
+
+
+def _working(result: CalibrationResult) -> Iterator[Figure]:
+    """The factors as they were fitted, each measurement beside what is said with them and without, and the errors."""
+    fitted = "the factors that bring the terms nearest to the measurements: docs/how-to/calibrate.md"
+    for name in ("decode", "prompt", "overhead"):
+        yield figure_of(f"factor of {name}", "fitted", {"fitted": getattr(result, name)}, "ratio", fitted)
+    errors: dict[str, dict[str, float]] = {"error": {}, "error without the factors": {}}
+    for place, one in enumerate(result.measurements, 1):
+        for (which, off), said in zip(errors.items(), (one.calibrated_s, one.predicted_s), strict=True):
+            inputs = {"said_s": said, "measured_s": one.measured_s}
+            formula = "max(said_s / measured_s - 1, 1 - said_s / measured_s)"
+            found = figure_of(
+                f"{which}, {one.name} ({place})", formula, inputs, "share", "said over measured, less one"
+            )
+            off[f"error_{place}"] = float(found.value or 0)
+            yield found
+    for which, off in errors.items():
+        if off:
+            yield figure_of(which, f"median({', '.join(off)})", off, "share", "the median of the measurements' errors")

@@ -7,9 +7,10 @@ small benchmarks gave. The counts are those of every other command; nothing here
     overhead  norms, rotary, gate, sampler: once a step, of each layer, and what they move
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kvcalc.answers.device.constants import attention_at, glue_at, glue_seconds, linear_at
+from kvcalc.answers.explain import figure_of
 from kvcalc.counting.arrays import single
 from kvcalc.counting.cache import cache_profile, element_bytes
 from kvcalc.counting.operators.passes import step_operators
@@ -40,6 +41,7 @@ class Term(Frozen):
     ceiling_s: float
     estimate_s: Range
     figure: Figure
+    bounds: tuple[Figure, ...] = ()  # at the data sheet's rates, and at the measured ones
 
 
 def trimmed(model: ModelSpec, layers: int | None) -> ModelSpec:
@@ -115,9 +117,31 @@ def predict(
             ceiling_s=float(bound(members, ceilings).time_s) if members else 0.0,
             estimate_s=_range(float(figures[name].value or 0)),
             figure=replace(figures[name], name=f"{name}, {where}"),
+            bounds=_bounds(members, f"{name}, {where}", {"bound": sheet, "ceiling": ceilings}),
         )
         for name, members in parts.items()
     }
+
+
+def _bounds(members: Iterable[Operator], where: str, rates: Mapping[str, GpuSpec]) -> tuple[Figure, ...]:
+    """The working of a term's bounds; none where it reads nothing."""
+    found = {name: (bound(members, gpu), gpu.memory_bandwidth_bytes_per_s) for name, gpu in rates.items()}
+    return tuple(
+        figure_of(
+            f"{name}, {where}",
+            "max(bytes / bandwidth_bytes_per_s, flops / peak_flops)",
+            {
+                "bytes": float(one.bytes),
+                "bandwidth_bytes_per_s": bandwidth,
+                "flops": float(one.flops),
+                "peak_flops": float(one.flops) / float(one.compute_time_s),
+            },
+            "s",
+            "data sheet" if name == "bound" else SOURCE,
+        )
+        for name, (one, bandwidth) in found.items()
+        if one.compute_time_s
+    )
 
 
 def _range(value: float) -> Range:

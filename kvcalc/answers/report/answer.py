@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from kvcalc.answers.explain import labelled
 from kvcalc.answers.plan.answer import plan
 from kvcalc.answers.plan.settings import PlanSettings
 from kvcalc.answers.question import Question, ask
@@ -90,7 +91,7 @@ def _with_envelope(asked: Asked, sized: SizeReport, planned: PlanReport | None, 
     return ReportReport(
         inputs=sized.inputs,
         result=result,
-        figures=sized.figures,
+        figures=(*sized.figures, *(() if planned is None else labelled("plan", planned.figures))),
         assumptions=tuple(dict.fromkeys((*sized.assumptions, *_workload_assumed(asked), *beside))),
         sources=tuple(dict.fromkeys(sized.sources)),
         warnings=sized.warnings,
@@ -99,7 +100,7 @@ def _with_envelope(asked: Asked, sized: SizeReport, planned: PlanReport | None, 
 
 def _plan(asked: Asked) -> PlanReport:
     flags, own = _planned(asked)
-    return plan(asked.model, flags, checked(PlanSettings, own))
+    return plan(asked.model, flags, checked(PlanSettings, own), with_working=True)
 
 
 def _planned(asked: Asked) -> tuple[dict[str, Any], dict[str, Any]]:

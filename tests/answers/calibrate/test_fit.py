@@ -9,6 +9,7 @@ from kvcalc.answers.calibrate.answer import calibrate_from
 from kvcalc.answers.calibrate.fit import fit, observations
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.device.calibration import toml_of
+from kvcalc.answers.explain import evaluate
 from kvcalc.answers.performance import Performance
 from kvcalc.answers.question import Question, ask
 from kvcalc.answers.size.answer import size
@@ -74,6 +75,13 @@ def test_saved_and_from_then_on_said_with_both_figures(tmp_path: Path) -> None:
     question = ask("llama-3.1-8b", H100)
     report, gpu = calibrate_from(question, [tmp_path / "bench.json"])
     assert report.result.error < report.result.error_without
+    figures = {one.name: one for one in report.figures}
+    assert len(figures) == len(report.figures)
+    assert all(evaluate(one) == one.value for one in report.figures)
+    for name in ("decode", "prompt", "overhead"):
+        assert figures[f"factor of {name}"].value == getattr(report.result, name)
+    assert figures["error"].value == pytest.approx(report.result.error)
+    assert figures["error without the factors"].value == pytest.approx(report.result.error_without)
     path = tmp_path / "mine.toml"
     path.write_text(toml_of(gpu))
     assert load_gpu(str(path)).calibration == gpu.calibration
