@@ -82,6 +82,8 @@ class SharedBlocks(Frozen):
     copies_on_write: int  # by then
     most_blocks: int  # that were ever held
     most_blocks_unshared: int
+    tables: tuple[tuple[int, ...], ...] = ()  # block tables when each has written a token; long ones are left out
+    references: tuple[int, ...] = ()  # by block, how many of them hold it then
 
 
 class Calibration(Frozen):
@@ -160,7 +162,7 @@ class SimulateResult(Frozen):
     steps: int
     load: Value
     capacity_requests_per_s: Value
-    queued_share: Value  # of the time in which requests arrive, somebody waited
+    queued_share: Value  # of the time in which requests arrive (all at once: of the run), somebody waited
     verdict: Verdict | None  # None: nothing runs, for it does not fit
     verdict_low: Verdict | None  # if steps are as long as the range says they may be
     verdict_high: Verdict | None

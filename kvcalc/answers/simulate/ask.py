@@ -16,6 +16,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.results.simulate import SimulateReport
 from kvcalc.simulator.traces.read import read_trace
 from kvcalc.simulator.traffic import requests_of
+from kvcalc.specs.base import Assumption
 from kvcalc.specs.base import replace as with_values
 from kvcalc.specs.checked import checked, flag_of
 
@@ -61,6 +62,7 @@ def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping
     return replace(workload, assumptions=found.assumptions)
 
 
+AT_ONCE = Assumption(name="--arrivals", value="at-once", why="the trace has lengths and no times (arrival_s)")
 MADE = ("request_rate", "arrivals", "burstiness", "ramp", "isl_sigma", "osl_sigma", "shared_prefix", "prefix_groups",
         "turns", "tool_calls", "lengths_from", "equal_lengths", "urgent", "seed")  # fmt: skip
 
@@ -82,4 +84,5 @@ def _of_trace(
     if clients is not None:
         requests = replace(requests, clients=clients, think_s=settings.think_s)
     requests = sampled(requests, settings.samples, settings.seed)
-    return accepted(requests, limit, trace.unordered, trace.format)
+    found = accepted(requests, limit, trace.unordered, trace.format)
+    return replace(found, assumptions=(AT_ONCE,)) if trace.format == "lengths" and clients is None else found

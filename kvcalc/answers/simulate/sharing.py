@@ -1,9 +1,13 @@
 """What samples of one prompt, or beams, share: blocks with and without, from an allocator that has them."""
 
 from random import Random
+from typing import Any
 
 from kvcalc.results.simulate import SharedBlocks
 from kvcalc.simulator.allocator import BlockAllocator
+from kvcalc.specs.base import replace
+
+MOST_SHOWN = 512  # blocks, in all tables together
 
 
 def samples_of(prompt: int, output: int, block_size: int, samples: int) -> SharedBlocks:
@@ -12,11 +16,12 @@ def samples_of(prompt: int, output: int, block_size: int, samples: int) -> Share
     shared = pool.used
     for sequence in range(samples):
         pool.append(sequence)
-    first, copies = pool.used, pool.copies
+    first, copies, written = pool.used, pool.copies, _written(pool)
     for _ in range(output - 1):
         for sequence in range(samples):
             pool.append(sequence)
-    return _shared(pool, "samples", prompt, output, samples, (shared, first, copies, pool.used))
+    found = _shared(pool, "samples", prompt, output, samples, (shared, first, copies, pool.used))
+    return replace(found, **written)
 
 
 def beams_of(prompt: int, output: int, block_size: int, width: int, seed: int = 0) -> SharedBlocks:
@@ -24,12 +29,13 @@ def beams_of(prompt: int, output: int, block_size: int, width: int, seed: int = 
     pool, random = _begun(prompt, output, block_size, width), Random(seed)
     shared = most = pool.used
     first = copies = 0
+    written: dict[str, Any] = {}
     beams, fresh = list(range(width)), width
     for step in range(output):
         for sequence in beams:
             pool.append(sequence)
         if step == 0:
-            first, copies = pool.used, pool.copies
+            first, copies, written = pool.used, pool.copies, _written(pool)
         most = max(most, pool.used)
         parents = [random.choice(beams) for _ in beams]
         children = list(range(fresh, fresh + width))
@@ -39,7 +45,15 @@ def beams_of(prompt: int, output: int, block_size: int, width: int, seed: int = 
         for sequence in beams:
             pool.end(sequence)
         beams = children
-    return _shared(pool, "beams", prompt, output, width, (shared, first, copies, most))
+    return replace(_shared(pool, "beams", prompt, output, width, (shared, first, copies, most)), **written)
+
+
+def _written(pool: BlockAllocator) -> dict[str, Any]:
+    """Block tables and reference counts as they are now, where a reader could take them in."""
+    tables = tuple(tuple(pool.tables[one]) for one in sorted(pool.tables))
+    if sum(map(len, tables)) > MOST_SHOWN:
+        return {}
+    return {"tables": tables, "references": tuple(pool.refs[: max(map(max, tables)) + 1])}
 
 
 def _begun(prompt: int, output: int, block_size: int, sequences: int) -> BlockAllocator:

@@ -7,10 +7,11 @@ MOST_QUEUED = 0.1  # of the time in which requests arrive
 
 
 def queued_share(one: Latencies) -> float:
-    """Of the time in which requests arrive, somebody waited for blocks or a slot."""
+    """Of the time in which requests arrive, somebody waited for blocks or a slot; of the run if all come at once."""
     use = one.outcome.use
-    span = one.span_s if one.requests.clients is not None else one.arrivals_s
-    return min(1.0, use.queued_s / span) if span > 0 else float(use.queued_s > 0)
+    if one.requests.clients is None and not one.arrivals_s:
+        return min(1.0, use.crowded_s / one.span_s)
+    return min(1.0, use.queued_s / (one.span_s if one.requests.clients is not None else one.arrivals_s))
 
 
 def verdict_of(one: Latencies, load: float | None) -> Verdict:

@@ -13,6 +13,7 @@ from kvcalc.results.simulate import (
 )
 from kvcalc.units import format_count, format_seconds
 
+MOST_TABLES, LONGEST_TABLE = 8, 16  # block tables that a page shows
 COLUMNS = ("mean", "p50", "p90", "p95", "p99", "max")
 
 
@@ -141,23 +142,32 @@ def _sharing(result: SimulateResult) -> tuple[Block, ...]:
     if found is None:
         return ()
     first = f"{found.copies_on_write} blocks were copied when written"
-    rows = (
+    rows: tuple[tuple[str, str, str], ...] = (
         ("prompt, unshared", format_count(found.blocks_unshared), f"blocks of {found.block_size} tokens"),
         ("prompt, shared", format_count(found.blocks_shared), ""),
         ("after one token", format_count(found.blocks_after_first_tokens), first),
         ("at most", format_count(found.most_blocks), f"of {format_count(found.most_blocks_unshared)} without sharing"),
     )
     title = f"{found.sequences} {found.kind} of a prompt of {format_count(found.prompt_tokens)} tokens"
+    if len(found.tables) <= MOST_TABLES and max(map(len, found.tables), default=0) <= LONGEST_TABLE:
+        tables = [(f"table of {number}", " ".join(map(str, one)), "") for number, one in enumerate(found.tables)]
+        held = " ".join(map(str, found.references))
+        rows = (*rows, *tables, *([("held by", held, "sequences, block by block")] if tables else []))
     return (Facts(title=title, rows=rows),)
 
 
+def _shares(result: SimulateResult) -> bool:
+    """Whether blocks hold more tokens than they have slots, for several requests hold one."""
+    return (best(result.block_fill) or 0) > 1
+
+
 def _use(result: SimulateResult) -> Facts:
-    filled = share(result.block_fill)
+    filled = f"{share(result.block_fill)} filled" + (", shared ones once a request" if _shares(result) else "")
     endless = "" if result.endless_hit_rate is None else f"; an endless cache would hit {result.endless_hit_rate:.1%}"
     hits = f"of prompt tokens{endless}"
     rows = [
         ("slots", share(result.slot_use), f"of {format_count(result.max_num_seqs)}"),
-        ("blocks", share(result.block_use), f"of {format_count(result.num_blocks)}; {filled} filled"),
+        ("blocks", share(result.block_use), f"of {format_count(result.num_blocks)}; {filled}"),
         ("budget", share(result.budget_use), "of the tokens that steps could compute"),
         ("busy", share(result.busy_share), f"{format_count(result.steps)} steps"),
         ("somebody waits", share(result.queued_share), "of the time"),

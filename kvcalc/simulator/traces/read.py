@@ -10,11 +10,11 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from kvcalc.errors import KvcalcError, said_by
-from kvcalc.simulator.traces import azure, bailian, bench, burstgpt, llmservingsim, log, mooncake
+from kvcalc.simulator.traces import azure, bailian, bench, burstgpt, lengths, llmservingsim, log, mooncake
 from kvcalc.simulator.traces.trace import Row, Trace, trace_of
 
 # The first whose columns are all there; Bailian's are Mooncake's and more.
-FORMATS: tuple[ModuleType, ...] = (azure, bailian, mooncake, llmservingsim, log, burstgpt)
+FORMATS: tuple[ModuleType, ...] = (azure, bailian, mooncake, llmservingsim, log, burstgpt, lengths)
 
 LATEST_S = 1e12  # thirty thousand years: later is no time
 ROW_HINT = "every request needs its time and its lengths"
