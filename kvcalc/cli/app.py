@@ -129,7 +129,17 @@ def _usage_hint(argv: Sequence[str], message: str) -> str:
         return f"{meant}`kvcalc --help` lists the commands"
     command = next((word for word in argv if not word.startswith("-")), None)
     path = f"kvcalc {command}" if command in COMMANDS else "kvcalc"
-    return f"`{path} --help` shows what it takes"
+    return f"{_who_takes(message)}`{path} --help` shows what it takes"
+
+
+def _who_takes(message: str) -> str:
+    """The commands that have the flag which this one has not."""
+    _, said, flag = message.partition("No such option: ")
+    if not said:
+        return ""
+    flag = flag.split()[0]
+    takers = [name for name in COMMANDS if import_module(f"kvcalc.cli.{name}").command.knows(flag)]
+    return f"{flag} is of {', '.join(f'`kvcalc {name}`' for name in takers)}; " if takers else ""
 
 
 def _completing() -> bool:

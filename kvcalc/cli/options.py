@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 from kvcalc.cli import complete
 from kvcalc.cli.flags import OWN_NAMES, Flag
-from kvcalc.cli.words import flag_words, read
+from kvcalc.cli.words import flag_words, normal, read
 from kvcalc.errors import KvcalcError
 
 
@@ -33,6 +33,10 @@ class Command:
 
     def __init__(self, function: Callable[..., Any], flags: Sequence[Flag], repeated: Collection[str]) -> None:
         self.function, self.flags, self.repeated = function, flags, repeated
+
+    def knows(self, flag: str) -> bool:
+        """Whether this is one of its flags, in any spelling."""
+        return normal(flag) in self._spelled
 
     def plainly(self, words: Sequence[str]) -> Callable[[], Any] | None:
         """The call that the words of a plain command line mean; None: Typer has to read them."""

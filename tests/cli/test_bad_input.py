@@ -87,6 +87,8 @@ def test_refused(cli: Cli, line: str) -> None:
         ("size llama-3-8b --gpu h100-smx", "h100-sxm"),
         ("szie llama-3-8b", "size"),
         ("size llama-3-8b --gpux h100-sxm", "--gpu"),
+        ("size llama-3-8b --gpu l4 --users 50", "--users is of `kvcalc plan`"),
+        ("curve llama-3-8b --gpu l4 --ttft 1s", "--ttft is of "),
     ],
 )
 def test_did_you_mean(cli: Cli, line: str, suggestion: str) -> None:
