@@ -1,24 +1,29 @@
 #!/usr/bin/env bash
-# The executor on a GPU, in one command and under eight minutes: calibrate, run a grid, check correctness, one JSON.
+# The executor on a GPU, in one command and about eight minutes: calibrate, run a grid, check correctness, one JSON.
 #
 #   benchmarks/gpu_check.sh [OUT.json]        on a machine with a GPU, PyTorch and Triton; writes gpu_check.json
 #   DEVICE=cpu QUICK=1 benchmarks/gpu_check.sh    the same motions on any machine, to see that the script works
+#   PYTHONS="/old/bin/python /new/bin/python" benchmarks/gpu_check.sh    these too: an old and a new PyTorch
 #
 # Needs the repository and the extra `run` (pip install -e '.[dev,run]'). Nothing is downloaded; clocks are read, not set.
+# On a machine whose driver is too old for its PyTorch it sees that kvcalc says so, and nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 out=${1:-gpu_check.json}
 device=${DEVICE:-cuda}
-python=${PYTHON:-python}
+python=$(command -v "${PYTHON:-python}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME="$work/cache"
+# Nothing is warm: neither a calibration nor a compiled kernel.
+export XDG_CACHE_HOME="$work/cache" TRITON_CACHE_DIR="$work/triton"
 deadline=$((SECONDS + 470))
+others=0
 
 # Each step has what is left of the eight minutes; a step that fails is recorded and the rest goes on.
+# `expected`: its exit code, and with 2 what the error says.
 step() {
-  local name=$1; shift
+  local name=$1 expected=$2; shift 2
   local left=$((deadline - SECONDS)) start=$SECONDS code=0
   if ((left <= 0)); then
     code=124
@@ -26,65 +31,63 @@ step() {
     echo "$name: $*" >&2
     timeout "$left" "$@" >"$work/$name.out" 2>"$work/$name.err" || code=$?
   fi
-  echo "$name $code $((SECONDS - start))" >>"$work/steps"
+  printf '%s\t%s\t%s\t%s\n' "$name" "$code" "$((SECONDS - start))" "$expected" >>"$work/steps"
 }
 
-kvcalc() { step "$1" "$python" -m kvcalc "${@:2}" --device "$device" --json -o "$work/$1.json"; }
+kvcalc() { step "$1" 0 "$python" -m kvcalc "${@:2}" --device "$device" --json -o "$work/$1.json"; }
+probe() { step probe 0 "$python" benchmarks/gpu_probe.py "$work/probe.json" --device "$device" "$@"; }
 
-if [[ -n ${QUICK:-} ]]; then
+# A machine as others have it: no C compiler; another GPU than the first, or none of that number.
+elsewhere() {
+  local bare="$work/bare" line=(-m kvcalc calibrate --device "$device" --patience 0s "$@")
+  mkdir -p "$bare"
+  local tool; for tool in nvidia-smi rocm-smi; do
+    if command -v "$tool" >/dev/null; then ln -sf "$(command -v "$tool")" "$bare/$tool"; fi
+  done
+  if [[ $device == cpu ]]; then
+    step no-compiler 0 env -u CC PATH="$bare" TRITON_CACHE_DIR="$work/none" "$python" "${line[@]}"
+    step second-gpu 0 env CUDA_VISIBLE_DEVICES=1 "$python" "${line[@]}"
+    return
+  fi
+  step no-compiler "2 C compiler" env -u CC PATH="$bare" TRITON_CACHE_DIR="$work/none" "$python" "${line[@]}"
+  local found=0
+  if [[ $("$python" -c 'import torch; print(torch.cuda.device_count())') == 1 ]]; then found="2 --device"; fi
+  step second-gpu "$found" env CUDA_VISIBLE_DEVICES=1 "$python" "${line[@]}"
+}
+
+usable() { [[ $device == cpu ]] || "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; }
+
+if ! usable; then
+  step old-driver "2 --device" "$python" -m kvcalc calibrate --device "$device"
+  step unasked "2 PyTorch cannot use it" "$python" -m kvcalc calibrate
+elif [[ -n ${QUICK:-} ]]; then
+  kvcalc cold-run run smollm2-135m --layers 2 --batch 1 --batch 4 --context 256 --patience 5s
   kvcalc calibrate calibrate --patience 5s
-  kvcalc run-small run smollm2-135m --layers 2 --batch 1 --batch 4 --context 256
+  probe --small
+  elsewhere
 else
+  kvcalc cold-run run smollm2-135m --batch 1 --context 512
   kvcalc calibrate calibrate --patience 20s
   # Contexts and batches that no benchmark of the calibration has.
   kvcalc run-gqa run llama-3-8b --batch 1 --batch 8 --batch 32 --batch 64 --context 512 --context 2k --context 8k
-  kvcalc run-prompts run smollm2-135m --batch 1 --context 512 --prompt 1,15,7 --prompt 3 --new-tokens 8
-  # One tile in flight less than a block of 99 KB holds is found by the kernel itself; a page of 128 needs the most.
+  # The largest page; a depth that a block of 99 KB does not hold is given up by the kernel itself.
   kvcalc run-page-128 run llama-3-8b --layers 8 --block-size 128 --batch 16 --context 2k
+  for other in ${PYTHONS:-}; do
+    export XDG_CACHE_HOME="$work/cache$((++others))"
+    first=$python; python=$other
+    kvcalc "calibrate-$others" calibrate --patience 20s
+    kvcalc "run-page-128-$others" run llama-3-8b --layers 8 --block-size 128 --batch 16 --context 2k
+    python=$first; export XDG_CACHE_HOME="$work/cache"
+  done
+  step tests 0 "$python" -m pytest -q -m gpu tests/executor
+  probe
+  kvcalc run-prompts run smollm2-135m --batch 1 --context 512 --prompt 1,15,7 --prompt 3 --new-tokens 8
+  elsewhere
   kvcalc run-mha run llama-2-7b --batch 1 --batch 16 --context 1k --context 4k
   kvcalc run-page-16 run llama-3-8b --layers 8 --block-size 16 --batch 16 --context 2k --ragged
   kvcalc run-window run mistral-7b-v0.1 --layers 8 --batch 16 --context 8k
   kvcalc run-fp16 run qwen3-8b --layers 8 --dtype fp16 --batch 8 --context 2k
   kvcalc run-fp32 run smollm2-135m --dtype fp32 --batch 8 --context 2k
-  step tests "$python" -m pytest -q -m gpu tests/executor
 fi
 
-"$python" - "$work" "$out" <<'EOF'
-import json
-import subprocess
-import sys
-from datetime import UTC, datetime
-from pathlib import Path
-
-work, out = map(Path, sys.argv[1:])
-steps = {}
-for line in (work / "steps").read_text().splitlines():
-    name, code, seconds = line.split()
-    answer = work / f"{name}.json"
-    steps[name] = {
-        "exit_code": int(code),
-        "seconds": int(seconds),
-        "answer": json.loads(answer.read_text()) if answer.is_file() else None,
-        "said": ((work / f"{name}.err").read_text() + (work / f"{name}.out").read_text())[-4000:]
-        if (work / f"{name}.err").is_file()
-        else "",
-    }
-commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-result = {
-    "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    "commit": commit or None,
-    "seconds": sum(step["seconds"] for step in steps.values()),
-    "passed": all(step["exit_code"] == 0 for step in steps.values()),
-    "steps": steps,
-}
-out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-for name, step in steps.items():
-    found = ((step["answer"] or {}).get("result") or {}).get("accuracy")
-    said = f"off by {found['mean_error']:.0%} on average, {found['worst_error']:.0%} at worst" if found else ""
-    terms = [p for p in ((step["answer"] or {}).get("result") or {}).get("points", []) if p.get("resolved")]
-    if found and terms:
-        worst = max(terms, key=lambda p: abs(p["ratio"] - 1))
-        said += f"; batch {worst['batch']}, context {worst['context']}: {worst['term']} by {worst['ratio'] - 1:+.0%}"
-    print(f"{name:12} exit {step['exit_code']}  {step['seconds']:4} s  {said}")
-print(out)
-EOF
+"$python" benchmarks/gpu_summary.py "$work" "$out"

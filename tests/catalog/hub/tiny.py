@@ -1,7 +1,7 @@
 """A tiny model for a Hub on localhost, and what tests do with one."""
 
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import constants, file_download
 
 from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
@@ -17,9 +17,11 @@ PARAMETERS = 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 128 * 64 + 2 * 64) + 100 * 64 
 
 
 def point_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As HF_ENDPOINT does when the library is first imported."""
+    """As HF_ENDPOINT does when the library is first imported; before 1.0 a module keeps a copy of the template."""
     monkeypatch.setattr(constants, "ENDPOINT", url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+    for module in (constants, file_download):
+        template = url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
 
 
 def be_patient(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
