@@ -1,5 +1,9 @@
-"""Commands that the documentation shows run, and its budgets keep their own limits. (Shown outputs, cog checks.)"""
+"""Commands that the documentation shows run, those of files beside such files; its budgets keep their own limits.
 
+Shown outputs, cog checks.
+"""
+
+import json
 import re
 import shlex
 from pathlib import Path
@@ -60,3 +64,39 @@ def test_shown_budgets_keep_their_limits(cli: Cli, tmp_path: Path, page: str, te
     path.write_text(text)
     ran = cli(f"check {path} --json")
     assert ran.code == 0, ran.out + ran.err
+
+
+# Of pages whose commands build on files: what each line leaves is there for the next. Programs beside are left out.
+OF_FILES = re.compile(r"kvcalc (check|compare|diagnose|kv|curve|step|size|calibrate --from)\b")
+BESIDE = re.compile(r"\s*(\| *jq .*|>>? *\S+|-o \"\$GITHUB_STEP_SUMMARY\")$")
+DRAWN = re.compile(r"-o \S+\.(svg|png|html)|my-machine")
+LOG = "INFO 01-01 00:00:00 [gpu_worker.py:298] Available KV cache memory: 17.25 GiB\n"
+BENCH = {
+    "completed": 100, "duration": 19.24, "total_input_tokens": 100_000, "total_output_tokens": 25_000,
+    "mean_ttft_ms": 90.0, "mean_tpot_ms": 12.0, "max_concurrency": 16, "model_id": "m",
+}  # fmt: skip
+
+
+def with_files() -> list[str]:
+    found: dict[str, None] = {}
+    for page in PAGES:
+        for kind, text in BLOCK.findall(GENERATED.sub("", page.read_text(encoding="utf-8"))):
+            if kind in ("toml", "python", "json", "yaml", "text"):
+                continue
+            for line in CONTINUED.sub(" ", text).splitlines():
+                command = BESIDE.sub("", line.removeprefix("$ ").partition("  #")[0].strip())
+                if ELSEWHERE.search(line) and OF_FILES.match(command) and not DRAWN.search(command):
+                    found[command] = None
+    return list(found)
+
+
+def test_shown_commands_of_files_run(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "budget.toml").write_text((ROOT / "docs" / "how-to" / "budget.toml").read_text(encoding="utf-8"))
+    (tmp_path / "vllm.log").write_text(LOG)
+    (tmp_path / "bench.json").write_text(json.dumps(BENCH))
+    (tmp_path / "emulator.toml").write_text((ROOT / "model_cards" / "smollm2-135m.toml").read_text(encoding="utf-8"))
+    lines = with_files()
+    assert len(lines) >= 12
+    for line in lines:
+        assert run(shlex.split(line)[1:]) == 0, line
