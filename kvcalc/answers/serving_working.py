@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kvcalc.answers.explain import SPECULATED, ends, explain, figure_of
 from kvcalc.answers.load import Clients
 from kvcalc.answers.performance import Performance
+from kvcalc.counting.arrays import Quantity
 from kvcalc.counting.work import Step
 from kvcalc.formulas.cost import usd_per_million_tokens
 from kvcalc.results.base import Figure
@@ -79,7 +80,7 @@ def _mixed_token(replica: Replica, asked: Clients, serving: Serving, gain: Estim
     if asked.running > 1:
         yield _step(turn, times, loop)
     yield from _drafted(float(loop.step_s), gain)
-    yield _missed(turn, loop, replica.machine.profile.prefill_first)
+    yield _missed(turn, times, loop, replica.machine.profile.prefill_first)
     inputs = {"clients": asked.running, "first_wave": 1 / asked.requests.waves, "missed": float(loop.missed)}
     formula = "(clients - 1 - missed) * (1 - first_wave / 2)"
     yield figure_of("others' prompts while a request decodes", formula, inputs, "prompts", SOURCE)
@@ -96,18 +97,23 @@ def _step(turn: Turn, times: Times, loop: Loop) -> Figure:
     return figure_of("a step", "step_s - (sequences - decoding) * each_s", inputs, "s", SOURCE)
 
 
-def _missed(turn: Turn, loop: Loop, first: bool) -> Figure:
+def _missed(turn: Turn, times: Times, loop: Loop, first: bool) -> Figure:
     """Of the others' prompts, those that pass while a request does not decode: its own step has some too."""
-    arriving, name = turn.arriving_beside(loop.absent), "others' prompts missed"
-    inputs = {"arriving": float(arriving), "absent_steps": float(loop.absent), "clients": float(turn.clients)}
+    name, inputs = "others' prompts missed", {"arriving": float(loop.arriving), "clients": float(turn.clients)}
     if not first:
-        inputs["beside"] = float(loop.load.beside / turn.pieces)
+        inputs |= {"absent_steps": float(loop.absent), "beside": float(loop.load.beside / turn.pieces)}
         return figure_of(name, "min(arriving * (absent_steps - 1) + beside, clients - 1)", inputs, "prompts", SOURCE)
-    inputs |= {"beside": float(loop.load.beside), "along": float(along(arriving * loop.passing_s / loop.step_s)),
-               "looks": float(turn.looks), "room": float(turn.room)}  # fmt: skip
-    looked = "min(arriving * (looks - 1), room - 1) / 2"
-    formula = f"min(arriving * absent_steps + {looked} + along * beside, clients - 1)"
+    rho = loop.arriving * loop.passing_s / loop.step_s
+    inputs |= {"away_steps": float(_away(turn, times, loop)), "rho": float(rho), "beside": float(loop.load.beside),
+               "along": float(along(rho)), "looks": float(turn.looks), "room": float(turn.room)}  # fmt: skip
+    before = "min(arriving * away_steps, clients - 1) / (1 + min(rho, 1)) + arriving * (looks - 1) / 2"
+    formula = f"min({before} + min(arriving * (looks - 1), room - 1) / 2 + along * beside, clients - 1)"
     return figure_of(name, formula, inputs, "prompts", SOURCE)
+
+
+def _away(turn: Turn, times: Times, loop: Loop) -> Quantity:
+    """Steps of decode that a front end's time holds, and those that are planned."""
+    return times.front_s / loop.step_s + turn.ahead + 0.5
 
 
 def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
@@ -148,7 +154,7 @@ def _first_token(speed: Performance, together: Steady) -> Iterator[Figure]:
 
 def _wait(turn: Turn, times: Times, loop: Loop) -> Figure:
     """The rest of the step that is under way, longer where it has prompts, and the steps that are planned already."""
-    found = lengths(turn, loop.step_s, turn.arriving_beside(loop.absent), loop.load)
+    found = lengths(turn, loop.step_s, loop.arriving, loop.load)
     longer, _, mean_s, square_s2 = (float(one) for one in found)
     inputs = {"step_s": float(loop.step_s), "prompts_s": longer, "mean_s": mean_s, "square_s2": square_s2,
               "ahead": float(turn.ahead), "full_steps": float(turn.queued)}  # fmt: skip
@@ -158,8 +164,7 @@ def _wait(turn: Turn, times: Times, loop: Loop) -> Figure:
 
 def _burst(turn: Turn, times: Times, loop: Loop) -> Figure:
     """The steps that are planned already, half of a burst of prompts, and half of the step of prompts under way."""
-    arriving = turn.arriving_beside(loop.absent)
-    away = (times.front_s + (turn.ahead + 0.5) * loop.step_s) / loop.step_s
+    arriving, away = loop.arriving, _away(turn, times, loop)
     inputs = {"step_s": float(loop.step_s), "ahead": float(turn.ahead), "away_steps": float(away),
               "ends": float(min(arriving * away, turn.others)), "carried_s": float(loop.passing_s),
               "arriving": float(arriving), "own_s": float(loop.own_s), "beside": float(loop.load.beside),

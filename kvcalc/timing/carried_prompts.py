@@ -44,6 +44,7 @@ def carried(turn: Turn, times: Times) -> Loop:
             prompts=prompts,
             missed=missed,
             absent=absent,
+            arriving=arriving,
             decoding=turn.decoding_beside(absent),
             passing_s=passing_s,
             wait_s=turn.several * under_way(turn, step_s, arriving, load),

@@ -22,7 +22,7 @@ clients meets: the other N - 1; an event simulation of the same steps agrees wit
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, expm1
+from math import ceil, expm1, inf
 from typing import NamedTuple
 
 from kvcalc.counting.arrays import Quantity, greatest, is_array, least
@@ -43,6 +43,7 @@ class Turn:
     load: Quantity = 0.0  # tokens of a prompt over those of a step
     crowd: Quantity = 1.0  # C
     apart: Quantity = 1.0  # d
+    drawn: Quantity = inf  # steps by which their answers draw requests apart that begin together, at most
     looks: Quantity = 1  # decode steps from one look for requests to the next
 
     @cached_property
@@ -134,6 +135,7 @@ class Loop(NamedTuple):
     prompts: Quantity  # P: others' that pass while it decodes
     missed: Quantity  # M: of the others', those that pass while it does not
     absent: Quantity  # A
+    arriving: Quantity  # a: others' prompts a step
     decoding: Quantity  # n
     passing_s: Quantity  # that each of the prompts adds to its steps
     wait_s: Quantity  # from its arrival to the step that begins its prompt

@@ -7,12 +7,15 @@ worked through before it goes on; then it runs for F before the next prompt come
 
     rho    = a · Δ / step                              a = C · (N - 1) / (O - 1 + A): answers that end with a step
     A      = (F / step + lag) / (1 + min(rho, 1))      lag: the rest of the step under way, and those planned
-    M      = a · A + along · beside                    along = (1 + 1 / max(rho, 1)) / 2
+    M      = ends / (1 + min(rho, 1)) + along · beside along = (1 + 1 / max(rho, 1)) / 2
     beside = a + busy² · max(1, ends · min(rho, 1)³ / 2.5)
                                                        ends = a · (F / step + lag), busy = rho / (1 + rho)
     wait   = lag · step + busy · (1 + beside) · Δ / 2
              + max((ends · Δ - F - lag · step) / 2 - (1 - along) · beside · Δ, 0)
     own    = (1 + beside) · Δ
+
+Answers that lengths draw apart by less than 1.35 of the steps that decode runs for meanwhile are gathered by that again
+and again: all clients march as one (`gathered`), however many waves there are.
 
 A scheduler that looks for requests every R steps has (R - 1) / 2 more in A, without a prompt in them. All that came
 between two looks then run at once: half of a · (R - 1) before one's own; half of those that a step has room for go with
@@ -23,10 +26,15 @@ Source: arithmetic on SGLang's rule (get_next_batch_to_run in sglang/srt/manager
 on the event simulation of the same steps
 """
 
+from dataclasses import replace
+
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.timing.closed_loop import Load, Loop, Times, Turn, shared, together, with_first
 
 ROUNDS = 4
+# Steps by which answers are drawn apart, over those that decode runs for meanwhile: gathered below, free above.
+# Judgements on the simulation, where one turns into the other between 1.34 and 1.35.
+TIGHT, LOOSE = 1.3, 1.4
 PER_BATCH = 2.5  # of a burst's prompts one in so many shares a step with one's own
 
 
@@ -35,15 +43,14 @@ def prompts_first(turn: Turn, times: Times) -> Loop:
     step_s, absent, lag = times.step_s, turn.ahead + 0.5, turn.several * (turn.ahead + 0.5)
     load = Load(times.prompt_s, turn.sharing, turn.sharing - 1)
     for _ in range(ROUNDS):
+        turn = replace(turn, crowd=gathered(turn, times.front_s / step_s + lag + turn.looks - 1))
         rho = turn.arriving_beside(absent) * load.prompt_s / step_s
         away = times.front_s / step_s + lag
         absent = away / (1 + least(rho, 1)) + turn.several * (turn.looks - 1) / 2
         arriving = turn.arriving_beside(absent)
         load = batch(turn, times, arriving, least(arriving * away, turn.others), rho)
         step_s = times.step_of(turn, turn.decoding_beside(absent))
-    # All that came between two looks run at once: half of them before one's own, as `absent` has it, others with it.
-    with_it = least(arriving * (turn.looks - 1), turn.room - 1) / 2
-    missed = least(arriving * absent + with_it + along(arriving * load.prompt_s / step_s) * load.beside, turn.others)
+    missed = passing(turn, times.front_s / step_s + lag, arriving, load, step_s)
     prompts = (turn.others - missed) * (1 - turn.first_wave / 2)
     return with_first(
         turn,
@@ -55,6 +62,7 @@ def prompts_first(turn: Turn, times: Times) -> Loop:
             prompts=prompts,
             missed=missed,
             absent=absent,
+            arriving=arriving,
             decoding=turn.decoding_beside(absent),
             passing_s=load.prompt_s,
             wait_s=turn.several * waiting(turn, times.front_s + lag * step_s, arriving, load, step_s),
@@ -63,6 +71,25 @@ def prompts_first(turn: Turn, times: Times) -> Loop:
             load=load,
         ),
     )
+
+
+def passing(turn: Turn, away: Quantity, arriving: Quantity, load: Load, step_s: Quantity) -> Quantity:
+    """M: others' prompts that pass while a request does not decode.
+
+    All that came between two looks run at once: half of them before one's own, and others with it if a step has room.
+    """
+    rho, seen = arriving * load.prompt_s / step_s, arriving * (turn.looks - 1)
+    before = least(arriving * away, turn.others) / (1 + least(rho, 1)) + seen / 2
+    return least(before + least(seen, turn.room - 1) / 2 + along(rho) * load.beside, turn.others)
+
+
+def gathered(turn: Turn, away: Quantity) -> Quantity:
+    """C where all who come back while prompts halt decode go on together.
+
+    Answers that are drawn apart by less than decode runs meanwhile are gathered again: all clients march as one.
+    """
+    share = greatest(least((LOOSE - turn.drawn / away) / (LOOSE - TIGHT), 1), 0)
+    return turn.crowd + share * greatest((turn.further + away) / away - turn.crowd, 0)
 
 
 def waiting(turn: Turn, away_s: Quantity, arriving: Quantity, load: Load, step_s: Quantity) -> Quantity:

@@ -100,7 +100,8 @@ def turn_of(replica: Replica, asked: Requests, clients: Quantity) -> Turn:
         return replace(turn, apart=0.0)
     turn = replace(turn, crowd=crowding(turn, asked.spread, asked.waves))
     width = width_after(turn, asked.spread, asked.waves - 1)
-    return replace(turn, apart=least(width / (turn.further + turn.away), 1))
+    drawn = 2 * asked.spread * asked.output_len
+    return replace(turn, apart=least(width / (turn.further + turn.away), 1), drawn=drawn)
 
 
 def mixed_loop(

@@ -18,7 +18,7 @@ from kvcalc.timing.closed_loop import Load, Times, Turn
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.machine import Machine, with_profile
 from kvcalc.timing.operators.times import operator_time
-from kvcalc.timing.prompts_first import batch, prompts_first
+from kvcalc.timing.prompts_first import batch, gathered, prompts_first
 
 TIMES = Times(front_s=0.05, step_s=0.02, prompt_s=0.1, alone_s=0.1, packed_s=0.06)
 LOAD = Load(prompt_s=0.1, sharing=1.5, beside=1.0)
@@ -143,6 +143,24 @@ def test_prompts_that_take_longer_than_decode_come_in_bursts() -> None:
     assert found.missed == pytest.approx(ends / 2 + (1 + 1 / rho) / 2 * 2)
     before_s = (ends * 0.04 - 0.135) / 2 - (1 - 1 / rho) / 2 * 2 * 0.04
     assert found.wait_s == pytest.approx(0.015 + before_s + rho / (1 + rho) * 0.06)
+
+
+def test_answers_that_end_within_a_front_ends_time_go_on_together() -> None:
+    """61 clients, all of whose answers end within 20 steps, in whose time decode runs for 18.5: all come in one burst.
+
+    Thirty others' prompts are before one's own; by chance, or drawn apart by half as much again, far fewer.
+    """
+    times = Times(0.17, 0.01, 0.04, 0.04, 0.04)
+    one = Turn(61, 101, load=1.0, drawn=20.0)
+    assert gathered(one, 18.5) == pytest.approx(118.5 / 18.5)
+    found = prompts_first(one, times)
+    assert found.missed == pytest.approx(30)
+    rho = 118.5 / 18.5 * 60 / (100 + 18.5 / 2) * 4
+    assert found.wait_s == pytest.approx(0.015 + (60 * 0.04 - 0.185) / 2 + rho / (1 + rho) * 0.02)
+    free = prompts_first(replace_turn(one, drawn=30.0), times)
+    assert free.missed == pytest.approx(60 / (100 + 18.5 / 2) * 18.5 / 2)
+    assert gathered(replace_turn(one, crowd=10.0), 18.5) == 10.0  # denser already
+    assert gathered(replace_turn(one, drawn=1.35 * 18.5), 18.5) == pytest.approx((1 + 118.5 / 18.5) / 2)
 
 
 def test_prompts_of_a_burst_share_steps() -> None:
