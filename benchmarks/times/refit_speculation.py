@@ -14,6 +14,7 @@ import kvcalc.answers.speculate.rounds as rounds
 
 SPECULATION = Path(rounds.__file__).with_name("speculation.toml")
 REPORTED = "speculation"  # the group of strangers' reports
+BY_HAND = "--engine llamacpp"  # whose range is: the host samples, and three reports are of one model
 
 
 def refit(cases: Path, reports: Path, save: bool) -> None:
@@ -23,7 +24,7 @@ def refit(cases: Path, reports: Path, save: bool) -> None:
         if one.have and one.want:
             found.append((float(np.log(one.want / one.have)), f"{case['model']} {case['gpu']} {case['engine']}"))
     for case in json.loads(reports.read_text(encoding="utf-8")) if reports.is_file() else ():
-        if case["group"] == REPORTED and not case.get("doubtful_facts"):
+        if case["group"] == REPORTED and not case.get("doubtful_facts") and BY_HAND not in case["command"]:
             good = [one for one in speed_points(case, reports.parent) if one.have and one.counts]
             found += [(float(np.log(one.want / (one.have or 1))), case["source_url"]) for one in good]
     made = fit_range(np.array([ratio for ratio, _ in found]), [cell for _, cell in found])

@@ -79,6 +79,8 @@ def _more_gpus(deployed: Deployed) -> list[Change]:
     deployment, found = deployed.deployment, list[Change]()
     field = next(name for name in ("tensor_parallel_size", "pipeline_parallel_size") if name in deployed.engine.ADVISED)
     now, gpus = getattr(deployment, field), deployment.tensor_parallel_size * deployment.pipeline_parallel_size
+    if deployed.gpu.split_over > 1:  # cards that are taken as one: nobody doubles them
+        return []
     times = 1
     while (times := 2 * times) * gpus <= deployed.gpus_per_node:
         found.append(Change(f"{flag_of(field)} {now * times}", {field: now * times}))

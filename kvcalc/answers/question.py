@@ -175,7 +175,8 @@ def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     """The model with the element type and the quantization that the deployment asks for."""
     if deployment.state_dtype is not None:
         state_dtype_of(deployment.state_dtype)
-    model = _as_typed(model, deployment.dtype, deployment.quantization, deployment.engine)
+    mtp = deployment.draft is not None and _drafts_itself(deployment.draft)
+    model = _as_typed(model, deployment.dtype, deployment.quantization, deployment.engine, mtp)
     if deployment.language_model_only or deployment.limit_mm_per_prompt is not None:
         from kvcalc.answers.media import without_towers
 
@@ -183,8 +184,15 @@ def stored_as(model: ModelSpec, deployment: Deployment) -> ModelSpec:
     return model
 
 
+def _drafts_itself(draft: str) -> bool:
+    from kvcalc.answers.speculate.drafter import method
+
+    known = method(draft)
+    return known is not None and known["kind"] == "mtp"
+
+
 @lru_cache(maxsize=64)
-def _as_typed(model: ModelSpec, dtype: str, quantization: str | None, engine: str) -> ModelSpec:
+def _as_typed(model: ModelSpec, dtype: str, quantization: str | None, engine: str, mtp: bool) -> ModelSpec:
     """The model's weights as they are asked for, worked out once however many layouts and GPUs are tried."""
     if dtype != "auto":
         from kvcalc.catalog.quantization.online import redtype
@@ -193,5 +201,5 @@ def _as_typed(model: ModelSpec, dtype: str, quantization: str | None, engine: st
     if quantization is not None:
         from kvcalc.catalog.quantization.online import requantize
 
-        model = requantize(model, quantization, rules(engine).QUANTIZATIONS, engine)
+        model = requantize(model, quantization, rules(engine).QUANTIZATIONS, engine, mtp)
     return model

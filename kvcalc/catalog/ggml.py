@@ -18,6 +18,7 @@ NATIVE: dict[str, Backend] = {"NVIDIA": "cuda", "AMD": "hip", "Apple": "metal", 
 EVERYWHERE: Backend = "vulkan"
 FLASH_BY_DEFAULT = "2025-09"  # -fa auto, b6325 (ggml-org/llama.cpp pull request 15434)
 NEWEST = "9999-12"
+FIRST = "2023-03"  # when llama.cpp began
 _BUILD = re.compile(r"b?(\d{1,6})\Z", re.IGNORECASE)
 _DATE = re.compile(r"(20\d\d)(?:-(0[1-9]|1[0-2]))?(?:-\d\d)?\Z")
 MIDDLE = "07"  # of a year that is given without a month
@@ -87,7 +88,10 @@ def month_of(version: str | None) -> str:
         return NEWEST
     text = version.strip()
     if date := _DATE.match(text):
-        return f"{date[1]}-{date[2] or MIDDLE}"
+        month = f"{date[1]}-{date[2] or MIDDLE}"
+        if month < FIRST:
+            raise KvcalcError(f"llama.cpp has no build of {text}: it began in {FIRST}", hint="write b5000 or 2025-03")
+        return month
     if build := _BUILD.match(text):
         number = int(build[1])
         months = [month for month, first in _table("builds")["first"].items() if first <= number]

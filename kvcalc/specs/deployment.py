@@ -19,6 +19,18 @@ def count(what: str) -> FromText:
     return FromText(parse_count, what)
 
 
+def gpu_layers(text: str, what: str) -> int | None:
+    """Layers on the GPU, as llama.cpp takes them: a number, or one of its words for as many as there are.
+
+    Raises:
+        KvcalcError: neither.
+
+    >>> gpu_layers("20", "-ngl"), gpu_layers("all", "-ngl"), gpu_layers("-1", "-ngl")
+    (20, None, None)
+    """
+    return None if text.strip().lower() in ("all", "auto", "-1") else parse_count(text, what)
+
+
 def byte_size(what: str) -> FromText:
     """Reads a field as a size with its unit, where it comes as text."""
     return FromText(parse_bytes, what)
@@ -153,7 +165,7 @@ class Deployment(Layout):
     backend: Literal["cuda", "hip", "vulkan", "metal", "sycl"] | None = None  # None: the GPU vendor's own
     ubatch_size: Annotated[Tokens | None, tokens("--ubatch-size")] = None
     flash_attn: Literal["on", "off", "auto"] = "auto"
-    n_gpu_layers: Annotated[int | None, Within(ge=0, le=10**6), count("-ngl")] = None  # None: all
+    n_gpu_layers: Annotated[int | None, Within(ge=0, le=10**6), FromText(gpu_layers, "-ngl")] = None  # None: all
     n_cpu_moe: Annotated[int, Within(ge=0, le=10**6), count("--n-cpu-moe")] = 0
     host_memory_bandwidth: str | None = None  # a number with its unit, or a common host's name
     gpus_per_node: Annotated[Ranks | None, count("--gpus-per-node")] = None

@@ -3,7 +3,7 @@
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.performance import Performance, range_of, usd_per_million
-from kvcalc.answers.question import Question
+from kvcalc.answers.question import Question, stored_as
 from kvcalc.answers.serving_working import serving_working
 from kvcalc.answers.speculate.choice import chosen_acceptance, chosen_drafter
 from kvcalc.answers.speculate.drafter import Drafter
@@ -30,6 +30,7 @@ def speculate(
     `with_working`: and the figures behind `--explain`.
     """
     settings = settings or SpeculateSettings()
+    question = _with_own_layers(question, settings.draft)
     plain = replace(question.deployment, num_speculative_tokens=0, acceptance=())
     target = Deployed(question._replace(deployment=plain))
     plain_speed = Performance(target)
@@ -62,6 +63,13 @@ def speculate(
         sources=_sources(target, found),
         warnings=plain_speed.warnings,
     )
+
+
+def _with_own_layers(question: Question, draft: str | None) -> Question:
+    """With the multi-token-prediction layers that a draft needs: most files of the type that is asked for lack them."""
+    if draft is None or question.model.mtp or question.loaded is None or not question.loaded.mtp:
+        return question
+    return question._replace(model=stored_as(question.loaded, replace(question.deployment, draft=draft)))
 
 
 def _require_within(rounds: Rounds, gamma: int | None) -> None:

@@ -36,7 +36,9 @@ class Overheads(Frozen):
     round_s: float = 0.0
     draft_sequence_s: float = 0.0
     rank_pass_s: float = 0.0
+    draft_logit_s: float = 0.0
     copies_rows: bool = False
+    spread: str = "speedup"  # which range its speed-ups have
 
     @classmethod
     def of(cls, engine: str, version: str | None) -> "Overheads":
@@ -66,6 +68,7 @@ class Round:
     verify_s: Quantity
     draft_s: Quantity  # all passes
     engine_s: Quantity
+    spread: str = "speedup"
 
     @property
     def round_s(self) -> Quantity:
@@ -78,7 +81,7 @@ class Round:
     @property
     def gain(self) -> Estimate:
         """The speed-up with the range that left-out measurements have; of a single point."""
-        around, value = speculation_constants()["range"]["speedup"], float(self.speedup)
+        around, value = speculation_constants()["range"][self.spread], float(self.speedup)
         if self.round_s == self.plain_s:  # nothing is drafted
             return Estimate(1.0, 1.0, 1.0)
         return Estimate(value, value * around["low"], value * around["high"])
@@ -130,7 +133,8 @@ class Rounds:
             return 0.0 * batch
         step = Step(decode=batch, context=self.context, rows_each=self.drafter.rows_each(gamma))
         telling = self.overheads.rank_pass_s if self.target.deployment.tensor_parallel_size > 1 else 0.0
-        host = self.overheads.draft_pass_s + self.overheads.draft_sequence_s * batch + telling
+        each = self.overheads.draft_sequence_s + self.overheads.draft_logit_s * self.target.model.vocab
+        host = self.overheads.draft_pass_s + each * batch + telling
         replica = self.draft.replica
         return Pass(replica, step).kernels_s + replica.layer_launch_s + host
 
@@ -146,6 +150,7 @@ class Rounds:
             verify_s=self.verify_s(batch, tree.drafted(gamma) + 1),
             draft_s=self.drafter.passes(gamma) * self.draft_pass_s(batch, gamma),
             engine_s=self.overheads.round_s,
+            spread=self.overheads.spread,
         )
 
     def best(self, batch: int) -> int:

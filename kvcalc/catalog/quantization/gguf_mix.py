@@ -30,14 +30,14 @@ NATIVE = "mxfp4"
 COUNTED: tuple[Role, ...] = ("attn_v", "ffn_down", "ffn_gate", "ffn_up")
 
 
-def mix(model: ModelSpec, made: Recipe) -> ModelSpec:
-    """The model as a GGUF of this type.
+def mix(model: ModelSpec, made: Recipe, mtp: bool = False) -> ModelSpec:
+    """The model as a GGUF of this type, with its multi-token-prediction layers where it is asked to draft by them.
 
     A checkpoint that is quantized already is one that was dequantized first, but for formats that ggml has itself.
     Vision and audio towers go into a file of their own (`mmproj`), which is not loaded unless it is named.
     """
-    mtp = model.mtp if writes(model.family, "mtp") else ()
-    groups = [replace(group, tensors=tuple(_converted(group))) for group in (*model.groups, *mtp)]
+    drafts = model.mtp if mtp or writes(model.family, "mtp") else ()
+    groups = [replace(group, tensors=tuple(_converted(group))) for group in (*model.groups, *drafts)]
     shape = _shape(model, groups)
     outside, tied = _ends(model)
     layers = sorted((layer, index) for index, group in enumerate(groups) for layer in group.layers)
@@ -65,7 +65,7 @@ def mix(model: ModelSpec, made: Recipe) -> ModelSpec:
         quantization=f"gguf {made.name}",
         weight_file_bytes=None,
         file_parameters=None,
-        assumptions=(*model.assumptions, *_assumptions(model, made)),
+        assumptions=(*model.assumptions, *_assumptions(model, made, mtp)),
     )
 
 
@@ -200,7 +200,7 @@ def _stored(tensor: Tensor, form: WeightFormat) -> Tensor:
     return tensor if tensor.format == form else replace(tensor, format=form)
 
 
-def _assumptions(model: ModelSpec, made: Recipe) -> Iterator[Assumption]:
+def _assumptions(model: ModelSpec, made: Recipe, mtp: bool) -> Iterator[Assumption]:
     matrix = "with" if made.importance else "without"
     why = f"types by tensor as llama.cpp mixes them, {matrix} an importance matrix"
     if not made.importance and any("imatrix" in row for rules in rules_of(made) for row in rules):
@@ -214,7 +214,9 @@ def _assumptions(model: ModelSpec, made: Recipe) -> Iterator[Assumption]:
         yield Assumption(name="experts", value="as stored", why="ggml has the checkpoint's own format: it is copied")
     if model.mtp and not writes(model.family, "mtp"):
         why = "converters leave multi-token-prediction layers out of most files"
-        yield Assumption(name="MTP layers", value="left out", why=why)
+        if mtp:
+            why += "; the model is asked to draft by them, so it is a file that has them, as some do"
+        yield Assumption(name="MTP layers", value="in the file" if mtp else "left out", why=why)
     if model.towers:
         named = ", ".join(tower.name for tower in model.towers)
         yield Assumption(

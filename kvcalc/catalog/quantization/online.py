@@ -48,7 +48,9 @@ GGUF_OF_BITS = {
 LAYERS_ONLY = {"awq", "gptq", "awq_marlin", "gptq_marlin", "int4", "w4a16", "w8a16"}
 
 
-def requantize(model: ModelSpec, name: str, kinds: tuple[str, ...] = ("scheme",), engine: str = "vllm") -> ModelSpec:
+def requantize(
+    model: ModelSpec, name: str, kinds: tuple[str, ...] = ("scheme",), engine: str = "vllm", mtp: bool = False
+) -> ModelSpec:
     """The model with its linears in another format: embeddings, head, norms, routers and towers stay as they are.
 
     A GGUF type's name (q4_k_m) is mixed as llama.cpp mixes it.
@@ -58,13 +60,14 @@ def requantize(model: ModelSpec, name: str, kinds: tuple[str, ...] = ("scheme",)
         name: fp8, int8, awq, gptq, nvfp4, mxfp4, bitsandbytes ..., in vLLM's spelling, or a GGUF type.
         kinds: what the engine knows by such a name, "scheme" or "gguf"; a name that both have is the scheme's.
         engine: its name, to say in an error.
+        mtp: a GGUF has the multi-token-prediction layers, which most leave out.
 
     Raises:
         KvcalcError: an unknown scheme, one of another engine, or a checkpoint that is quantized otherwise.
     """
     key = name.lower().replace("-", "_")
     if "scheme" not in kinds or (key not in FORMATS and find_recipe(name) is not None):
-        return _as_gguf(model, name, kinds, engine)
+        return _as_gguf(model, name, kinds, engine, mtp)
     if key in DECLARED:
         return _declared(model, name)
     if key not in FORMATS:
@@ -96,7 +99,7 @@ def requantize(model: ModelSpec, name: str, kinds: tuple[str, ...] = ("scheme",)
     return _otherwise(cover(model, Scheme(key, choose)), quantization=key, assumptions=(*model.assumptions, taken))
 
 
-def _as_gguf(model: ModelSpec, name: str, kinds: tuple[str, ...], engine: str) -> ModelSpec:
+def _as_gguf(model: ModelSpec, name: str, kinds: tuple[str, ...], engine: str, mtp: bool) -> ModelSpec:
     """The model as a GGUF of a type; a GGUF's own type changes nothing."""
     made = _gguf_type(name)
     if "gguf" not in kinds:
@@ -112,7 +115,7 @@ def _as_gguf(model: ModelSpec, name: str, kinds: tuple[str, ...], engine: str) -
         )
     from kvcalc.catalog.quantization.gguf_mix import mix
 
-    mixed = mix(model, made)
+    mixed = mix(model, made, mtp)
     if find_recipe(name) is not None:
         return mixed
     why = f"{name} is no GGUF type: the usual one of so many bits"
