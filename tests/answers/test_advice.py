@@ -73,3 +73,21 @@ def test_what_a_change_adds_is_said() -> None:
     """Llama 3 70B on one GPU of USD 2 an hour: a second one is USD 2 more."""
     effect = advised("llama-3-70b", gpu="h100-sxm", price_usd_per_hour="2")["--tensor-parallel-size 2"][1]
     assert effect.endswith("1 GPU more, $2.00 an hour more")
+
+
+def test_what_has_no_room_in_llama_cpp_is_left_to_more_cards_or_the_cpu() -> None:
+    """A 70B in Q4_K_M is 39 GiB: two cards of 24 GB hold it, or one and the CPU; where memory is shared, neither."""
+    asked: dict[str, object] = {"gpu": "rtx4090", "engine": "llamacpp", "quantization": "q4_k_m"}
+    found = advised("llama-3-70b", **asked)
+    assert found["--pipeline-parallel-size 2"][0] == "fit"
+    kept = next(int(change.split()[1]) for change in found if change.startswith("-ngl"))
+    assert size(ask("llama-3-70b", asked | {"n_gpu_layers": str(kept)})).result.fits
+    assert not size(ask("llama-3-70b", asked | {"n_gpu_layers": str(kept + 1)})).result.fits
+    assert not any("-ngl" in change for change in advised("llama-3-70b", **asked | {"gpu": "apple-m4-pro-20c-24g"}))
+
+
+def test_a_mixture_leaves_experts_to_the_cpu() -> None:
+    asked: dict[str, object] = {"gpu": "rtx3090", "engine": "llamacpp"}
+    left = next(int(one.split()[1]) for one in advised("gpt-oss-120b", **asked) if one.startswith("--n-cpu-moe"))
+    assert size(ask("gpt-oss-120b", asked | {"n_cpu_moe": str(left)})).result.fits
+    assert not size(ask("gpt-oss-120b", asked | {"n_cpu_moe": str(left - 1)})).result.fits

@@ -201,7 +201,7 @@ def _money(one: Candidate) -> Iterator[tuple[str, str, str]]:
         return
     spread = f"{format_usd(cost.low)} to {format_usd(cost.high)}"
     yield "cost", f"{format_usd(cost.value)} per M output", f"prompts included; {spread}"
-    yield "bill", f"{format_usd(one.usd_per_hour)} an hour", f"{format_usd(money.usd_per_month)} a month of 730 hours"
+    yield "bill", f"{format_usd(one.usd_per_hour)} an hour", f"{_bill(money.usd_per_month)} a month of 730 hours"
     yield "price", f"{format_usd(price.median_usd_per_hour)} a GPU-hour", f"{price.source}, {price.date}"
     if money.usd_per_user_month is not None:
         yield "for each user", f"{format_usd(money.usd_per_user_month)} a month", ""
@@ -214,7 +214,7 @@ def _money(one: Candidate) -> Iterator[tuple[str, str, str]]:
 
 def _api(api: ApiComparison) -> Iterator[tuple[str, str, str]]:
     word = "saved" if api.saved_usd_per_month >= 0 else "lost"
-    yield "the API", f"{format_usd(api.usd_per_month)} a month", f"{format_usd(abs(api.saved_usd_per_month))} {word}"
+    yield "the API", f"{_bill(api.usd_per_month)} a month", f"{_bill(abs(api.saved_usd_per_month))} {word}"
     if api.break_even_requests_per_s is None:
         yield "break-even", "at no load", "a replica that is full costs more"
         return
