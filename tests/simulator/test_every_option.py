@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 from kvcalc.answers.simulate.machine import Simulated
 from kvcalc.simulator.drafts import Drafts
 from kvcalc.simulator.requests import Requests
+from kvcalc.simulator.schedulers import sglang, sglang_singly
 from kvcalc.simulator.settings import Settings
 from tests.simulator.outcome import outcome, same
+from tests.simulator.reference import sglang as plain_sglang
 from tests.simulator.reference.run import everything as reference
 from tests.simulator.workloads import everything
 
 LOOKED_THROUGH = 400
 
 
-def differences(seed):
-    replica, requests = everything(seed)
+def differences(seed, policy=None):
+    replica, requests = everything(seed, policy)
     want, have = reference(replica, requests), outcome(replica, requests)
     if not replica.settings.prefix_caching:
         want["hit"] = want["queried"] = have["queried"] = 0
@@ -37,6 +39,18 @@ def differences(seed):
 @example(137)  # clients of two pools wait for whole answers
 def test_equals_the_reference(seed):
     assert differences(seed) == []
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**40))
+@example(700204)  # who is stopped after other prompts had its newest token before them
+def test_batches_of_few_prompt_tokens(seed):
+    """SGLang's 16,384 tokens of a batch of prompts, which no small workload has: 50 here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (sglang, sglang_singly):
+            patch.setattr(module, "MAX_PREFILL_TOKENS", 50)
+        patch.setattr(plain_sglang, "MOST", 50)
+        assert differences(seed, "sglang") == []
 
 
 @pytest.fixture(scope="module")

@@ -108,10 +108,10 @@ POLICIES = ("vllm", "vllm", "unstopped", "sglang", "static", "reserved", "swap")
 SINGLY = ("vllm", "unstopped", "sglang")  # that can be run step by step too
 
 
-def everything(seed):
-    """Any policy, any options that it has, any requests, on any number of replicas."""
+def everything(seed, policy=None):
+    """Any policy or one, any options that it has, any requests, on any number of replicas."""
     rng = random.Random(seed + 2)
-    policy = rng.choice(POLICIES)
+    policy = rng.choice(POLICIES) if policy is None else policy
     singly = policy in SINGLY and rng.random() < 0.35
     settings, requests, times = single(seed) if singly else case(seed)
     requests = related(rng, requests)

@@ -29,6 +29,8 @@ class SglangScheduler(Running):
         super().__init__(settings, requests, times, pool, seen)
         self.ratio = FIRST_RATIO
         self.decoded = 0  # decode steps so far
+        self.decoded_s = 0.0  # when the last of them ended
+        self.since: dict[int, float] = {}  # who had a first token after it, and when
         self.clips = max(requests.output, default=0) > CLIP
 
     def passed(self, step: int, steps: int, end_s: float) -> list[int]:
@@ -37,6 +39,7 @@ class SglangScheduler(Running):
         if self.chunks:
             self.paused_s += end_s - self.begun_s if decoding.count else 0.0
             finished = [request for request in self.completed if not self._decodes(request, self.decoded)]
+            self.since.update(dict.fromkeys(self.completed, end_s))
         else:
             if steps > 1:
                 self.pool.free -= decoding.needed_over(self.decoded + 1, steps - 1)
@@ -44,7 +47,8 @@ class SglangScheduler(Running):
             decoding.advance(self.decoded, steps)
             finished = decoding.ended(self.decoded)
             self.ratio = max(FIRST_RATIO * LEAST_SHARE, self.ratio - steps * RATIO_DECAY)
-            self.paused_s = 0.0
+            self.paused_s, self.decoded_s = 0.0, end_s
+            self.since.clear()
         return self._record(finished, step + steps)
 
     def plan(self, step: int) -> int:
@@ -152,7 +156,7 @@ class SglangScheduler(Running):
         self.running -= 1
         self.known[request] = self.prompt[request] + self._out(request)
         tokens = self.decoding.leave(request, self.decoded)
-        self.last[request] = self.end_s
+        self.last[request] = self.since.get(request, self.decoded_s)
         self.counts.recomputed += tokens
         self._release(request, tokens, returns=True)
         self.waiting.append(request)

@@ -92,14 +92,17 @@ class SglangSingly(StepwiseScheduler):
         while (
             self.waiting and chunk > 0 and batch > 0 and not partial and len(self.members) < self.settings.max_num_seqs
         ):
-            found = self._admitted(self.waiting[0], chunk, room)
+            found = self._admitted(self.waiting[0], (chunk, batch), room)
             if found is None:
                 return
             tokens, wanted, partial = found
             chunk, batch, room = chunk - tokens, batch - tokens, room - wanted
 
-    def _admitted(self, request: int, chunk: int, room: float) -> tuple[int, int, bool] | None:
-        """The queue's head: its tokens in this step, what it may come to need, and whether some are left over."""
+    def _admitted(self, request: int, budgets: tuple[int, int], room: float) -> tuple[int, int, bool] | None:
+        """The queue's head: its tokens in this step, what it may come to need, and whether some are left over.
+
+        `budgets`: tokens that the chunk has left, and all prompts of a step together.
+        """
         pool, size, known = self.pool, self.settings.block_size, self.known_tokens(request)
         hits, idle = pool.found(request, known) if self.settings.prefix_caching else (0, 0)
         blocks = -(-known // size) + self.settings.extra_blocks - hits + idle
@@ -107,10 +110,12 @@ class SglangSingly(StepwiseScheduler):
         if blocks > pool.free or (self.members and wanted >= room):
             self._runs_out()
             return None
+        new, (chunk, batch) = known - hits * size, budgets
+        if self.stepping and new >= batch:
+            return None  # as long as all that is left: it goes first in a batch of its own
         self.waiting.popleft()
         if self.settings.prefix_caching:
             pool.start(request, known, request in self.stopped)
-        new = known - hits * size
         self.members.append(request)
         self.computed[request], self.held[request] = hits * size, hits
         tokens = min(new, chunk)
