@@ -103,14 +103,14 @@ class Clock:
             return steps
         start, end = ends
         cost, growth, _ = self.scheduler.line
-        line = start, cost, growth
         if start + (steps - 1) * (cost + growth * (steps / 2)) < bound:
             return steps  # all end before it
-        seen = 1 if self.lag and bound <= end else self.lag + steps_before(bound, *line)
+        seen = 1 if self.lag and bound <= end else self.lag + steps_before(bound, start, cost, growth)
         if self.recv_interval > 1:
             seen += -(step + seen) % self.recv_interval
             if until_s < NEVER:  # for who set a time every step counts
-                seen = min(seen, 1 if self.lag and until_s <= end else self.lag + steps_before(until_s, *line))
+                set_s = until_s, start, cost, growth
+                seen = min(seen, 1 if self.lag and until_s <= end else self.lag + steps_before(*set_s))
         return seen if seen < steps else steps
 
 
