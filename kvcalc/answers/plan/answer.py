@@ -15,7 +15,7 @@ from kvcalc.answers.plan.lacking import lacking, nothing_fits, question_of
 from kvcalc.answers.plan.pools import separate_pools
 from kvcalc.answers.plan.ranking import front, ranked
 from kvcalc.answers.plan.search import Found, Outcome
-from kvcalc.answers.plan.settings import SPREAD, PlanSettings, available
+from kvcalc.answers.plan.settings import PlanSettings, available
 from kvcalc.answers.plan.space import Space, priced
 from kvcalc.answers.plan.tuning import tuned
 from kvcalc.answers.plan.unused import unused_flags
@@ -104,7 +104,7 @@ def _latencies(settings: PlanSettings, workload: Workload) -> Assumption:
         return Assumption(name="latencies", value="means", why=MEANS)
     why = "simulated; TTFT and TPOT of the table are means"
     if settings.trace is None:
-        mixed = f"lengths are lognormal, sigma {SPREAD:g}, and --equal-lengths makes them equal"
+        mixed = "lengths are mixed, half to one and a half of the mean, and --equal-lengths makes them equal"
         why += f"; {'all lengths are equal' if workload.equal_lengths else mixed}"
     return Assumption(name="latencies", value=f"p{settings.percentile:g}", why=why)
 

@@ -18,10 +18,6 @@ def _seconds(what: str) -> FromText:
     return FromText(parse_seconds, what)
 
 
-# Of simulated lengths, sigma of their logarithm: equal ones march in step, and all prompts come at once.
-SPREAD = 0.5
-
-
 class PlanSettings(Frozen):
     """The load, the targets that serving flags do not have, what there is, and what is best."""
 

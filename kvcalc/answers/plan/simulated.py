@@ -13,8 +13,8 @@ from kvcalc.answers.plan.asked import Asked
 from kvcalc.answers.plan.candidate import Held, fewer_replicas
 from kvcalc.answers.plan.fleet import Fleet
 from kvcalc.answers.plan.search import Found
-from kvcalc.answers.plan.settings import SPREAD
 from kvcalc.answers.simulate.figures import Latencies, meets, percentile
+from kvcalc.answers.simulate.lengths import around
 from kvcalc.answers.simulate.machine import Simulated, simulated
 from kvcalc.answers.simulate.rate import Targets
 from kvcalc.answers.simulate.runs import run
@@ -65,10 +65,16 @@ class Replica:
         rate = None if demand.request_rate is None else demand.request_rate / replicas
         hit = self.deployed.usable_hit(workload.input_len or 1)
         asked = SimulateSettings(request_rate=rate, think_s=demand.think_s, shared_prefix=hit, seed=settings.seed)
-        spread = None if workload.equal_lengths else SPREAD
-        prompt = Length(max(1, (workload.input_len or 1) - hit), sigma=spread)
-        output = Length(workload.output_len or 1, sigma=spread)
+        prompt, output = self._lengths(hit)
         return accepted(requests_of(made(asked, prompt, output, clients)), longest).requests
+
+    def _lengths(self, hit: int) -> tuple[Length, Length]:
+        """Of what is computed of a prompt, and of answers: mixed as `size` and `simulate` have them."""
+        workload = self.asked.workload
+        prompt, output = max(1, (workload.input_len or 1) - hit), workload.output_len or 1
+        if workload.equal_lengths:
+            return Length(prompt), Length(output)
+        return around(prompt, output, self.deployed.max_model_len)
 
 
 def held(found: Found, asked: Asked) -> Held:

@@ -47,12 +47,21 @@ def lengths_of(
     alone = clients is None or clients == 1 or settings.turns > 1 or settings.tool_calls > 0
     if alone or settings.equal_lengths or not plain or prompt is None or output is None:
         return Lengths(prompt, output)
-    room = MIXED if longest is None else min(MIXED, longest / (prompt.mean + output.mean) - 1)
-    if room <= 0:
+    found = around(prompt.mean, output.mean, longest)
+    if found == (prompt, output):
         return Lengths(prompt, output)
-    found = mixed(prompt.mean, room), mixed(output.mean, room)
     named = zip(("--isl", "--osl"), found, strict=True)
     return Lengths(*found, tuple(Assumption(name=name, value=f"{one.low}-{one.high}", why=WHY) for name, one in named))
+
+
+def around(prompt: float, output: float, longest: int | None) -> tuple[Length, Length]:
+    """Prompts and answers of clients mixed, as far as the longest of both has room; equal where none is left.
+
+    >>> around(1000, 100, 1650)[0], around(1000, 100, 1100)[0]
+    (Length(mean=1000, low=500, high=1500, sigma=None), Length(mean=1000, low=None, high=None, sigma=None))
+    """
+    room = MIXED if longest is None else min(MIXED, longest / (prompt + output) - 1)
+    return (mixed(prompt, room), mixed(output, room)) if room > 0 else (Length(prompt), Length(output))
 
 
 def mixed(mean: float, spread: float = MIXED) -> Length:
