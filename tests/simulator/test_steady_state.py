@@ -24,6 +24,8 @@ MACHINES = (
     ("qwen3-30b-a3b", {"gpu": "h100-sxm", "quantization": "fp8"}),
     ("llama-3.3-70b", {"gpu": "b200-sxm", "quantization": "fp8", "kv_cache_dtype": "fp8"}),
     ("llama-3-8b", {"gpu": "h100-sxm", "engine": "trtllm"}),
+    ("llama-3-8b", {"gpu": "h100-sxm", "engine": "sglang"}),
+    ("llama-3.3-70b", {"gpu": "b200-sxm", "quantization": "fp8", "engine": "sglang"}),
 )
 
 
