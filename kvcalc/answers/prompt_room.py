@@ -10,7 +10,6 @@ from kvcalc.answers.question import Question
 from kvcalc.engines import rules
 from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.load import Workload
 from kvcalc.timing.prompts import MIXED
 from kvcalc.units import format_count
 
@@ -22,18 +21,18 @@ def splits(deployment: Deployment) -> bool:
     return rules(deployment.engine).SPLITS_PROMPTS or deployment.enable_chunked_prefill
 
 
-def longest_prompt(workload: Workload, deployment: Deployment) -> int | None:
+def longest_prompt(question: Question) -> int | None:
     """Tokens of the longest prompt that is asked for, at most max_model_len; None: nothing is said of prompts."""
-    if workload.input_len is None:
-        return None
+    workload, limit = question.workload, question.deployment.max_model_len
+    if question.longest_prompt is not None or workload.input_len is None:
+        return question.longest_prompt
     longest = workload.input_len if workload.equal_lengths else ceil((1 + MIXED) * workload.input_len)
-    return max(workload.input_len, min(longest, deployment.max_model_len or longest))
+    return max(workload.input_len, min(longest, limit or longest))
 
 
 def room_taken(question: Question) -> int | None:
     """Tokens of a step that hold the longest prompt whole beside all who decode; None: given, or as by default."""
-    workload, deployment = question.workload, question.deployment
-    longest = longest_prompt(workload, deployment)
+    longest, deployment = longest_prompt(question), question.deployment
     if longest is None or NAME in question.given or splits(deployment):
         return None
     return rules(deployment.engine).room_for(longest, deployment)
@@ -45,19 +44,24 @@ def with_room(question: Question) -> Question:
     if taken is None or question.deployment.max_num_batched_tokens is not None:
         return question
     said: dict[str, Any] = {NAME: taken}
-    typed = None if question.typed is None else replace(question.typed, **said)
-    return question._replace(deployment=replace(question.deployment, **said), typed=typed)
+    typed, settled = (None if one is None else replace(one, **said) for one in (question.typed, question.settled))
+    return question._replace(deployment=replace(question.deployment, **said), typed=typed, settled=settled)
+
+
+def with_requests(question: Question, longest: int) -> Question:
+    """The question with steps that have room for the longest prompt of known requests."""
+    return with_room(question._replace(longest_prompt=longest))
 
 
 def whole_prompts(question: Question, budget: int) -> bool:
     """Whether a prompt waits for a step with room for all of it: where none has, prompts are taken to be split."""
-    longest = longest_prompt(question.workload, question.deployment)
+    longest = longest_prompt(question)
     return not splits(question.deployment) and (longest is None or longest <= budget)
 
 
 def room_assumptions(question: Question) -> tuple[Assumption, ...]:
     """What was taken for a step's tokens."""
-    taken, longest = room_taken(question), longest_prompt(question.workload, question.deployment)
+    taken, longest = room_taken(question), longest_prompt(question)
     if taken is None or longest is None or question.deployment.max_num_batched_tokens != taken:
         return ()
     engine = rules(question.deployment.engine)
@@ -70,7 +74,7 @@ def room_assumptions(question: Question) -> tuple[Assumption, ...]:
 
 def refusals(question: Question) -> tuple[str, ...]:
     """That prompts are above a limit that was given."""
-    deployment, longest = question.deployment, longest_prompt(question.workload, question.deployment)
+    deployment, longest = question.deployment, longest_prompt(question)
     given, engine = deployment.max_num_batched_tokens, rules(deployment.engine)
     if splits(deployment) or given is None or longest is None or longest <= given:
         return ()
@@ -82,7 +86,7 @@ def refusals(question: Question) -> tuple[str, ...]:
 
 def room_warnings(question: Question, running: int) -> tuple[str, ...]:
     """Prompts that wait until others end, or are refused, for want of room in a step."""
-    deployment, longest = question.deployment, longest_prompt(question.workload, question.deployment)
+    deployment, longest = question.deployment, longest_prompt(question)
     given, beside = deployment.max_num_batched_tokens, running - 1
     waits = given is not None and longest is not None and longest <= given < longest + beside
     if longest is None or not waits or splits(deployment):

@@ -31,6 +31,7 @@ class Question(NamedTuple):
     typed: Deployment | None = None  # before the engine's rules and the memory settled it
     settled: Deployment | None = None  # what became of that
     automatic: bool = False  # max_model_len is as long as the memory allows
+    longest_prompt: int | None = None  # of requests that are known one by one
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

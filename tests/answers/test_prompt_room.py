@@ -9,6 +9,7 @@ from kvcalc.answers.command import command_for
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.prompt_room import longest_prompt, whole_prompts
 from kvcalc.answers.question import Question, ask
+from kvcalc.answers.simulate.ask import Asked, simulate_from
 from kvcalc.answers.simulate.machine import simulated
 from kvcalc.answers.simulate.settings import SimulateSettings
 from kvcalc.answers.size.answer import size
@@ -83,5 +84,22 @@ def test_a_limit_without_room_is_said(tokens: str, said: str | None, whole: bool
 
 def test_lengths_that_nobody_said_are_not_guessed() -> None:
     question = ask("llama-3.3-70b", {"gpu": "h200-sxm", "tensor_parallel_size": "4", "engine": "trtllm"})
-    assert longest_prompt(question.workload, question.deployment) is None
+    assert longest_prompt(question) is None
     assert whole_prompts(question, 8192)
+
+
+@pytest.mark.parametrize(
+    "lengths, tokens",
+    [
+        ({"input_len": "8192", "output_len": "64"}, 14_336),  # mixed, as in `size`
+        ({"input_len": "100-9000", "output_len": "64"}, 11_072),  # 9,000 + 2,048, in whole 64s
+        ({"input_len": "1000", "output_len": "64"}, 8192),
+    ],
+)
+def test_simulated_requests_ask_for_the_same_steps(lengths: dict[str, str], tokens: int) -> None:
+    flags = {name: value for name, value in SERVED.items() if name != "output_len"}
+    own = {"requests": 70}
+    report = simulate_from(Asked("llama-3.3-70b", flags, lengths, own))
+    assert report.inputs["max_num_batched_tokens"] == tokens
+    listed = [one.value for one in report.assumptions if one.name == "max_num_batched_tokens"]
+    assert listed == [tokens]

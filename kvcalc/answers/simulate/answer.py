@@ -7,7 +7,7 @@ from typing import Any
 from kvcalc.answers.assumptions import assumptions_of
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import operating_point
-from kvcalc.answers.prompt_room import refusals
+from kvcalc.answers.prompt_room import refusals, with_requests
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.figures import (
     Latencies,
@@ -72,6 +72,7 @@ def simulate(
         progress: is told what is done now, and the share that is done.
         with_working: with the figures behind `--explain`.
     """
+    question = with_requests(question, workload.longest)
     deployed = Deployed(question)
     none = unserved(deployed, settings, workload)
     if none is not None:

@@ -59,7 +59,7 @@ def workload_of(question: Question, settings: SimulateSettings, lengths: Mapping
     found = lengths_of(settings, lengths, clients, limit)
     requests = requests_of(made(settings, found.prompt, found.output, clients))
     workload = accepted(sampled(requests, settings.samples, settings.seed), limit)
-    return replace(workload, assumptions=found.assumptions)
+    return replace(workload, assumptions=found.assumptions, most=None if found.prompt is None else found.prompt.high)
 
 
 AT_ONCE = Assumption(name="--arrivals", value="at-once", why="the trace has lengths and no times (arrival_s)")

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.load import operating_point
+from kvcalc.answers.prompt_room import with_requests
 from kvcalc.answers.question import Question
 from kvcalc.answers.simulate.machine import Simulated, simulated
 from kvcalc.answers.simulate.settings import SimulateSettings
@@ -67,7 +68,7 @@ def unused_flags(
 
 def _run(question: Question, settings: SimulateSettings, workload: Workload) -> bytes:
     """Everything that decides a run and its answer."""
-    deployed, requests = Deployed(question), workload.requests
+    deployed, requests = Deployed(with_requests(question, workload.longest)), workload.requests
     mean = (sum(requests.prompt) + sum(requests.output)) / len(requests)
     asked = question.workload
     targets = (asked.ttft_s, asked.tpot_s, settings.e2e_s)

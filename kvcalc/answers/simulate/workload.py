@@ -24,6 +24,12 @@ class Workload:
     sorted: int = 0  # rows that stood before an earlier one
     source: str = ""
     assumptions: tuple[Assumption, ...] = ()
+    most: int | None = None  # tokens of a prompt, where lengths are drawn up to a limit
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt that may come."""
+        return self.most or max(self.requests.prompt, default=0)
 
     def figures(self, replicas: int) -> dict[str, Any]:
         """What an answer says of it, whether anything runs or not."""
