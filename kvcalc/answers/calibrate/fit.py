@@ -59,10 +59,9 @@ def _of(question: Question, measured: Measurement) -> list[Observation]:
         if measured.ttft_s:
             found.append(Observation(f"{measured.source}: TTFT", measured.ttft_s, _ttft(replica, asked, measured)))
         return found
-    changes = {"engine_version": measured.build, "ubatch_size": measured.ubatch_size, "flash_attn": measured.flash_attn}
-    said: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     if not rules(question.deployment.engine).OFFLOADS:
         raise KvcalcError(f"{measured.source} is llama-bench's", hint="add --engine llamacpp")
+    said: dict[str, Any] = dict(measured.settings)
     replica = replica_of(question._replace(deployment=replace(question.deployment, **said)))
     kind = "decode step" if measured.decodes else "prompt"
     name = f"{measured.source}: {kind}, {measured.tokens} tokens at {measured.depth}"

@@ -1,6 +1,7 @@
 """`llama-bench -o json` (an array) and `-o jsonl`: one object a test.
 
-`n_prompt` tokens of a prompt or `n_gen` generated ones, after `n_depth`; `avg_ts` tokens a second.
+`n_prompt` tokens of a prompt or `n_gen` generated ones, after `n_depth`; `avg_ts` tokens a second. What it says of the
+backend, the build, ubatches, attention, the cache's type and what stayed with the CPU goes before what was asked.
 Source: llama.cpp, tools/llama-bench/README.md, "JSON"; flash_attn is -1 (auto), 0 or 1, a switch in older builds.
 """
 
@@ -11,6 +12,15 @@ from kvcalc.catalog.bench.measurement import Timed
 from kvcalc.errors import KvcalcError
 
 NEEDED = ("n_prompt", "n_gen", "avg_ts")
+BACKENDS = {
+    "CUDA": "cuda",
+    "ROCm": "hip",
+    "HIP": "hip",
+    "Vulkan": "vulkan",
+    "Metal": "metal",
+    "MTL": "metal",
+    "SYCL": "sycl",
+}
 FLASH = {"-1": "auto", "0": "off", "1": "on", "False": "off", "True": "on"}
 
 
@@ -31,7 +41,6 @@ def timed(table: Mapping[str, Any], source: str) -> Timed | None:
         raise KvcalcError(f"{source}: avg_ts is {str(rate)[:40]!r}, not a rate", hint="is the file whole?")
     if bool(prompt) == bool(generated):
         return None
-    build = table.get("build_number")
     return Timed(
         decodes=bool(generated),
         tokens=prompt or generated,
@@ -39,7 +48,25 @@ def timed(table: Mapping[str, Any], source: str) -> Timed | None:
         batch=1,
         seconds=1 / rate if generated else prompt / rate,
         source=source,
-        ubatch_size=int(table["n_ubatch"]) if table.get("n_ubatch") else None,
-        flash_attn=FLASH.get(str(table.get("flash_attn"))),
-        build=f"b{build}" if build else None,
+        settings=tuple((name, value) for name, value in _settings(table).items() if value is not None),
     )
+
+
+def _settings(table: Mapping[str, Any]) -> dict[str, int | str | None]:
+    """Fields of a deployment; None: not stated, or what is usual."""
+    build, cache = table.get("build_number"), table.get("type_k")
+    named = str(table.get("backends") or "").split(",")
+    return {
+        "engine_version": f"b{build}" if build else None,
+        "backend": next((BACKENDS[name.strip()] for name in named if name.strip() in BACKENDS), None),
+        "ubatch_size": int(table["n_ubatch"]) if table.get("n_ubatch") else None,
+        "flash_attn": FLASH.get(str(table.get("flash_attn"))),
+        "kv_cache_dtype": str(cache) if cache and cache != "f16" else None,
+        "n_gpu_layers": _count(table.get("n_gpu_layers")),
+        "n_cpu_moe": _count(table.get("n_cpu_moe")) or None,
+    }
+
+
+def _count(value: Any) -> int | None:
+    """A number of layers; all of them where it is none or below 0."""
+    return value if isinstance(value, int) and value >= 0 else None

@@ -25,9 +25,7 @@ class Timed(NamedTuple):
     batch: int
     seconds: float  # of a step, or of the prompt
     source: str
-    ubatch_size: int | None = None
-    flash_attn: str | None = None
-    build: str | None = None
+    settings: tuple[tuple[str, int | str], ...] = ()  # of the deployment, as the result states them
 
 
 Measurement = Served | Timed

@@ -33,10 +33,21 @@ def test_llama_bench(tmp_path: Path) -> None:
     prompt, decode = read_results(write(tmp_path / "bench.json", LLAMA_BENCH))
     assert isinstance(prompt, Timed)
     assert isinstance(decode, Timed)
-    assert (prompt.decodes, prompt.tokens, prompt.ubatch_size, prompt.build) == (False, 512, 512, "b5163")
+    assert (prompt.decodes, prompt.tokens) == (False, 512)
+    said = {"engine_version": "b5163", "backend": "cuda", "ubatch_size": 512, "flash_attn": "auto"}
+    assert dict(prompt.settings) == said
     assert prompt.seconds == pytest.approx(0.07211, rel=1e-3)  # avg_ns is the mean of the runs' times
-    assert (decode.decodes, decode.tokens, decode.flash_attn) == (True, 128, "off")
+    assert (decode.decodes, decode.tokens) == (True, 128)
+    assert dict(decode.settings) == said | {"flash_attn": "off"}
     assert decode.seconds * 128 == pytest.approx(1.0768, rel=1e-3)
+
+
+def test_llama_bench_says_backend_cache_and_what_the_cpu_kept(tmp_path: Path) -> None:
+    part = {"backends": "Vulkan,BLAS", "type_k": "q8_0", "n_gpu_layers": 20, "n_cpu_moe": 4}
+    (one,) = read_results(write(tmp_path / "bench.json", [LLAMA_BENCH[0] | part]))
+    assert isinstance(one, Timed)
+    said = {"backend": "vulkan", "kv_cache_dtype": "q8_0", "n_gpu_layers": 20, "n_cpu_moe": 4}
+    assert said.items() <= dict(one.settings).items()
 
 
 def test_llama_bench_as_lines_without_the_tests_of_both(tmp_path: Path) -> None:
