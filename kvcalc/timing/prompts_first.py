@@ -43,7 +43,8 @@ def prompts_first(turn: Turn, times: Times) -> Loop:
     step_s, absent, lag = times.step_s, turn.ahead + 0.5, turn.several * (turn.ahead + 0.5)
     load = Load(times.prompt_s, turn.sharing, turn.sharing - 1)
     for _ in range(ROUNDS):
-        turn = replace(turn, crowd=gathered(turn, times.front_s / step_s + lag + turn.looks - 1))
+        spaced = turn.others / (turn.further + absent) * load.prompt_s / step_s
+        turn = replace(turn, crowd=gathered(turn, times.front_s / step_s + lag + turn.looks - 1, spaced))
         rho = turn.arriving_beside(absent) * load.prompt_s / step_s
         away = times.front_s / step_s + lag
         absent = away / (1 + least(rho, 1)) + turn.several * (turn.looks - 1) / 2
@@ -83,12 +84,14 @@ def passing(turn: Turn, away: Quantity, arriving: Quantity, load: Load, step_s: 
     return least(before + least(seen, turn.room - 1) / 2 + along(rho) * load.beside, turn.others)
 
 
-def gathered(turn: Turn, away: Quantity) -> Quantity:
+def gathered(turn: Turn, away: Quantity, rho: Quantity) -> Quantity:
     """C where all who come back while prompts halt decode go on together.
 
-    Answers that are drawn apart by less than decode runs meanwhile are gathered again: all clients march as one.
+    Answers that are drawn apart by less than decode runs meanwhile are gathered again: all clients march as one, if
+    prompts halt decode for long enough (`rho`, of clients that come evenly).
     """
-    share = greatest(least((LOOSE - turn.drawn / away) / (LOOSE - TIGHT), 1), 0)
+    long = greatest(least(rho - 1, 1), 0)
+    share = long * greatest(least((LOOSE - turn.drawn / away) / (LOOSE - TIGHT), 1), 0)
     return turn.crowd + share * greatest((turn.further + away) / away - turn.crowd, 0)
 
 

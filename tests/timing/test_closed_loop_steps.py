@@ -152,15 +152,16 @@ def test_answers_that_end_within_a_front_ends_time_go_on_together() -> None:
     """
     times = Times(0.17, 0.01, 0.04, 0.04, 0.04)
     one = Turn(61, 101, load=1.0, drawn=20.0)
-    assert gathered(one, 18.5) == pytest.approx(118.5 / 18.5)
+    assert gathered(one, 18.5, 2.0) == pytest.approx(118.5 / 18.5)
     found = prompts_first(one, times)
     assert found.missed == pytest.approx(30)
     rho = 118.5 / 18.5 * 60 / (100 + 18.5 / 2) * 4
     assert found.wait_s == pytest.approx(0.015 + (60 * 0.04 - 0.185) / 2 + rho / (1 + rho) * 0.02)
     free = prompts_first(replace_turn(one, drawn=30.0), times)
     assert free.missed == pytest.approx(60 / (100 + 18.5 / 2) * 18.5 / 2)
-    assert gathered(replace_turn(one, crowd=10.0), 18.5) == 10.0  # denser already
-    assert gathered(replace_turn(one, drawn=1.35 * 18.5), 18.5) == pytest.approx((1 + 118.5 / 18.5) / 2)
+    assert gathered(one, 18.5, 1.0) == 1.0  # prompts take no longer than the decode between them
+    assert gathered(replace_turn(one, crowd=10.0), 18.5, 2.0) == 10.0  # denser already
+    assert gathered(replace_turn(one, drawn=1.35 * 18.5), 18.5, 2.0) == pytest.approx((1 + 118.5 / 18.5) / 2)
 
 
 def test_prompts_of_a_burst_share_steps() -> None:
