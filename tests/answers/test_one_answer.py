@@ -15,7 +15,7 @@ from kvcalc.cli.app import run
 MODELS = ("llama-3-8b", "qwen3-32b", "gpt-oss-120b", "qwen3-30b-a3b", "deepseek-v2-lite", "qwen3-next-80b-a3b",
           "gemma-3-27b", "granite-4.0-h-350m")  # fmt: skip
 GPUS = ("h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "l40s", "a100-80g-sxm")
-ENGINES = ("vllm", "sglang", "vllm")
+ENGINES = ("vllm", "sglang", "trtllm", "llamacpp")
 PRICE = "2.5"
 slow = settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
@@ -36,6 +36,8 @@ def questions(draw: st.DrawFn) -> dict[str, str]:
     clients = draw(st.sampled_from((None, 1, 2, 7, 64, 500, 5000)))
     if clients is not None:
         asked["concurrency"] = str(clients)
+    if asked["engine"] == "llamacpp":  # one process, and types of its own
+        return asked | ({"kv-cache-dtype": "q8_0"} if draw(st.booleans()) else {})
     if draw(st.booleans()):
         asked["data-parallel-size"] = "2"
     if draw(st.booleans()):
@@ -46,6 +48,14 @@ def questions(draw: st.DrawFn) -> dict[str, str]:
 def words(asked: dict[str, str], *left_out: str) -> list[str]:
     flags = [(name, value) for name, value in asked.items() if name not in ("model", *left_out)]
     return [asked["model"], *(word for name, value in flags for word in (f"--{name}", value))]
+
+
+def also(command: str, asked: dict[str, str]) -> list[str]:
+    """What a command has to be told beyond the question, and what changes none of the shared figures."""
+    if command == "speculate":
+        return ["--draft-cost", "0.1", "--acceptance", "0.7"]
+    # A step of llama.cpp has 512 tokens: none is left for a prompt beside as many sequences as the pool holds.
+    return ["--batch", "1"] if command == "prefill" and asked["engine"] == "llamacpp" else []
 
 
 def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> str | None:
@@ -79,8 +89,7 @@ def test_every_command_says_the_same(capsys: pytest.CaptureFixture[str], asked: 
         return
     want = of_serving(size["serving"])
     for command in ("step", "prefill", "speculate"):
-        more = ["--draft-cost", "0.1", "--acceptance", "0.7"] if command == "speculate" else []
-        found = result(capsys, command, *words(asked), *more)
+        found = result(capsys, command, *words(asked), *also(command, asked))
         assert of_serving(found["serving"]) == want, command
     row = result(capsys, "compare", *words(asked))["rows"][0]
     assert of_serving(row["serving"]) == want
@@ -123,15 +132,20 @@ def test_tables_and_csv_hold_the_same_figures(capsys: pytest.CaptureFixture[str]
     if size is None or size["serving"] is None:
         return
     want = of_serving(size["serving"])
-    text = answer(capsys, "size", *words(asked), "--format", "csv")
-    assert text is not None
-    row = next(csv.DictReader(io.StringIO(text)))
-    assert float(row["serving.ttft_s.value"]) == want["ttft"]
-    assert float(row["serving.output_tokens_per_s.value"]) == want["speed"]
-    page = answer(capsys, "size", *words(asked))
-    assert page is not None
-    assert format_seconds(want["ttft"] or 0) in page
-    assert f"{format_count(want['speed'] or 0)} tokens/s" in page
+    clients = {"concurrency": str(size["serving"]["concurrency"])}
+    for command, more in (("size", {}), ("compare", {}), ("curve", clients)):
+        text = answer(capsys, command, *words(asked | more), "--format", "csv")
+        row = next(csv.DictReader(io.StringIO(text or "")))
+        assert float(row["serving.ttft_s.value"]) == want["ttft"], command
+        assert float(row["serving.output_tokens_per_s.value"]) == want["speed"], command
+    first, speed = format_seconds(want["ttft"] or 0), format_count(want["speed"] or 0)
+    for form in ("table", "md"):
+        for command in ("size", "step", "prefill", "speculate", "compare", "curve"):
+            more = clients if command == "curve" else {}
+            argv = [*words(asked | more), *also(command, asked), "--format", form]
+            page = answer(capsys, command, *argv) or ""
+            assert first in page, (command, form)
+            assert (f"{speed} tokens/s" if command not in ("compare", "curve") else speed) in page, (command, form)
 
 
 def test_the_ranking_takes_servings_figures(capsys: pytest.CaptureFixture[str]) -> None:
