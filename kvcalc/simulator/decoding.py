@@ -97,7 +97,10 @@ class Decoding:
             for index, count in enumerate(self.growing):
                 self.inside[index] += count * steps
             while self.next_crossing() <= step:
-                self.growing[heappop(self._crossings)[1]] -= 1
+                entry = heappop(self._crossings)
+                while self._crossings and self._crossings[0] == entry:  # it left and came back before the same step
+                    heappop(self._crossings)
+                self.growing[entry[1]] -= 1
 
     def needed(self, step: int) -> int:
         """Blocks that a step takes."""

@@ -36,6 +36,7 @@ def differences(seed, policy=None):
 @example(201)  # who comes while every replica is full goes where there is less to do then
 @example(2753)  # and the router sees who has ended
 @example(2803)  # all are stopped who would have stepped together with nobody
+@example(900405)  # who is moved to the host and back before the next step fills a window once
 @example(137)  # clients of two pools wait for whole answers
 def test_equals_the_reference(seed):
     assert differences(seed) == []
