@@ -97,6 +97,13 @@ def placed(question: Question, gpu: GpuSpec | None) -> Question:
     return question._replace(settled=question.deployment)
 
 
+def moved(question: Question, gpu: GpuSpec) -> Question:
+    """The question as it was typed, on another GPU: what engines settle may hang on it."""
+    typed = question.deployment if question.typed is None else question.typed
+    spec = question.model if question.loaded is None else stored_as(question.loaded, typed)
+    return placed(question._replace(model=spec, deployment=typed), gpu)
+
+
 def _automatic(flags: Mapping[str, Any]) -> bool:
     return str(flags.get("max_model_len")) in ("auto", "-1")
 

@@ -157,6 +157,15 @@ def test_the_ranking_takes_servings_figures(capsys: pytest.CaptureFixture[str]) 
         assert have == [want["tpot"], want["ttft"], want["speed"], want["usd"]]
 
 
+def test_the_ranking_settles_each_gpu_as_its_own_question_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """SGLang keeps the cache of sparse attention otherwise on Blackwell than on Hopper."""
+    asked = ["deepseek-v3.2", "--engine", "sglang", "-tp", "8", "--price", PRICE]
+    for row in result(capsys, "size", *asked)["ranking"][:4]:
+        alone = result(capsys, "size", *asked, "--gpu", row["gpu"])
+        assert row["kv_cache_size_tokens"] == alone["kv_cache_size_tokens"]
+        assert row["max_batch"] == alone["max_batch"]
+
+
 def test_without_lengths_the_figures_are_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
     at = ["--gpu", "h100-sxm", "--batch", "32", "--context", "2048", "--price", PRICE]
     size = result(capsys, "size", "llama-3-8b", *at)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kvcalc.answers.explain import labelled
-from kvcalc.answers.question import Question
+from kvcalc.answers.question import Question, moved
 from kvcalc.answers.size.answer import size
 from kvcalc.catalog.gpus import gpu_names, offered_gpus
 from kvcalc.catalog.prices import price_of
@@ -41,7 +41,7 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     )
     for gpu in candidates:
         try:
-            report = size(question._replace(gpu=gpu), with_advice=False, with_working=with_working)
+            report = size(moved(question, gpu), with_advice=False, with_working=with_working)
         except KvcalcError as error:
             left_out.append(f"{gpu.name} is left out: {error.message}")
             continue
