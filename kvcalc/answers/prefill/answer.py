@@ -73,13 +73,14 @@ def prefill(question: Question, settings: PrefillSettings | None = None, with_wo
     deployed = Deployed(question)
     speed = Performance(deployed)
     point, nothing_fits = at_least_one(speed.point)
+    point, crowded = _with_room(deployed, point, settings)
     asked = _prompt(speed, point, settings)
     result, figures = _result(speed, point, asked, settings)
     return PrefillReport(
         inputs=_inputs(deployed, result, settings),
         result=result,
         figures=(*_working(asked, result, point.context), *figures, *serving_working(speed)) if with_working else (),
-        assumptions=(*question.assumptions, *nothing_fits, *_unpriced(deployed), *point.assumptions,
+        assumptions=(*question.assumptions, *nothing_fits, *crowded, *_unpriced(deployed), *point.assumptions,
                      *_assumed(deployed, result), *asked.alone.assumptions,
                      *unused(question, lambda other: prefill(other, settings, with_working=False).result)),
         sources=deployed.sources,
@@ -157,6 +158,19 @@ def _spike(asked: Prompt, decode: Pass) -> Spike:
     beside = asked.beside
     whole = mixed_pass(asked.deployed, beside, beside.prompt - beside.start, beside.start)
     return Spike(step_time_s=single(whole.time_s), ratio=single(whole.time_s / decode.time_s))
+
+
+def _with_room(
+    deployed: Deployed, point: OperatingPoint, settings: PrefillSettings
+) -> tuple[OperatingPoint, tuple[Assumption, ...]]:
+    """The point with fewer sequences where as many as fit, which nobody asked for, would leave a step no prompt."""
+    budget, batch = deployed.max_num_batched_tokens, point.batch or 1
+    given = settings.chunk is not None or deployed.question.workload.batch is not None
+    if given or batch < budget or deployed.replica.machine.profile.prefill_first:
+        return point, ()
+    half = max(1, budget // 2)
+    why = f"half of a step's {format_count(budget)} tokens: {format_count(batch)} that fit would leave a prompt none"
+    return point._replace(batch=half), (Assumption(name="batch", value=half, why=why),)
 
 
 def _default_chunk(deployed: Deployed, batch: int) -> int:

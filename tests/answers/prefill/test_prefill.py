@@ -37,6 +37,13 @@ def test_the_default_chunk_leaves_a_token_for_each_sequence() -> None:
         run(batch=2048, context=1024, max_num_batched_tokens=2048)
 
 
+def test_more_sequences_than_a_step_has_tokens_are_taken_for_half_of_it_where_nobody_asked_for_them() -> None:
+    flags = {"gpu": "h100-sxm", "engine": "llamacpp", "input_len": "500", "context": "256"}
+    found = prefill(ask("llama-3-8b", flags))  # micro-batches of 512 tokens; thousands of sequences fit
+    assert (found.result.batch, found.result.chunk) == (256, 256)
+    assert [one.value for one in found.assumptions if one.name == "batch"] == [256]
+
+
 def test_whole_prompt_in_one_chunk_is_the_spike() -> None:
     result = run(input_len=4096, batch=16, context=1024, own={"chunk": 4096})
     assert result.chunks[0].step_time_s == pytest.approx(result.spike.step_time_s)
