@@ -114,6 +114,7 @@ class Use:
         held = row["held"] + count * (steps - 1) / (2 * size)  # what a jump takes on its way
         # tokens of the running requests, the ones that these steps give among them
         filled = row["cached"] + count * (2 + (steps - 1) / 2) + row["reached"] + row["completed"]
+        filled = np.minimum(filled, held * size)  # the newest of a full block has no place before it is read
         promised = np.where(row["promised"] < 0, filled, row["promised"])
         decodes = count * steps * ((row["chunks"] == 0) | (not prompts_first))
         self.busy_s += float(seconds.sum())

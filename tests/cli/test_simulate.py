@@ -142,6 +142,13 @@ def test_the_highest_rate_keeps_the_targets_and_a_higher_one_does_not(cli: Cli) 
     assert any(not point["kept"] for point in found["highest_rate"]["points"])
 
 
+def test_no_rate_above_what_can_be_served_is_the_highest(cli: Cli) -> None:
+    """A hundred requests would keep an hour's target at any rate; a server's queue would grow without end."""
+    found = answer(cli, f"{SOME} --find-rate --e2e 1h")
+    assert found["load"]["value"] == pytest.approx(1)
+    assert found["verdict"] != "overloaded"
+
+
 @pytest.mark.parametrize(
     "flags, said",
     [("--find-rate", "which targets"), ("--find-rate --ttft 1ms", "not kept at any rate"),

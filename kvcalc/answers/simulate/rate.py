@@ -14,7 +14,7 @@ from kvcalc.simulator.requests import Requests
 from kvcalc.simulator.traffic import rate_of
 
 CLOSE = 0.005  # of the rate
-HEADROOM = 2.0  # where the search begins, in capacities
+SHOWN = (0.5, 1.25, 2.0)  # of what can be served: rates that are tried to be seen, below it and above
 ROUNDS = 24
 
 
@@ -67,14 +67,13 @@ def at_rate(requests: Requests, rate: float) -> Requests:
 def highest_rate(search: Search) -> tuple[float, list[Tried]]:
     """The highest rate at which the targets are kept, within half a per cent, and every rate that was tried.
 
-    0: they are not kept even by single requests.
+    At most what can be served: above it the queue grows, and only as few requests as these would still keep them. 0:
+    they are not kept even by single requests.
     """
-    low, high = 0.0, HEADROOM * capacity(search.replica, search.requests, search.factor)
-    tried: list[Tried] = []
-    while (first := _tried(search, high)).kept and len(tried) < ROUNDS:
-        tried.append(first)
-        low, high = high, 2 * high
-    tried.append(first)
+    high = capacity(search.replica, search.requests, search.factor)
+    most = _tried(search, high)
+    low = high if most.kept else 0.0
+    tried = [most, *(_tried(search, share * high) for share in SHOWN)]
     while len(tried) < ROUNDS and high - low > CLOSE * high:
         rate = (low + high) / 2 if low else high / 4
         found = _tried(search, rate)
