@@ -212,5 +212,6 @@ def with_first(turn: Turn, times: Times, found: Loop) -> Loop:
     own_s = turn.several * found.own_s + alone_s
     first_s = turn.several * (turn.clients + 1) / 2 * times.packed_s + alone_s
     later_s = found.wait_s + own_s
-    ttft_s = times.front_s + turn.first_wave * first_s + (1 - turn.first_wave) * later_s
+    # Where both are the same, to the last digit: who is alone has one figure.
+    ttft_s = times.front_s + (later_s + turn.first_wave * (first_s - later_s))
     return found._replace(own_s=own_s, first_s=first_s, ttft_s=ttft_s)
