@@ -6,6 +6,7 @@ Shown outputs, cog checks.
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,18 +25,18 @@ ELSEWHERE = re.compile(r"[|<>$*]|\.\.\.|/|\.log|\.toml|\.gguf|\.json|\.csv|\.npy
 CONTINUED = re.compile(r"\\\n\s*")
 
 
-def shown() -> list[str]:
-    """Every line of a block that is a command which can run here."""
-    found: dict[str, None] = {}
+def typed() -> Iterator[str]:
+    """Every line that a page shows to be typed, in one."""
     for page in PAGES:
         for kind, text in BLOCK.findall(GENERATED.sub("", page.read_text(encoding="utf-8"))):
-            if kind in ("toml", "python", "json", "yaml", "text"):
-                continue
-            for line in CONTINUED.sub(" ", text).splitlines():
-                command = line.removeprefix("$ ").partition("  #")[0].strip()
-                if command.startswith("kvcalc ") and not ELSEWHERE.search(command):
-                    found[command] = None
-    return list(found)
+            if kind not in ("toml", "python", "json", "yaml", "text"):
+                yield from (line.removeprefix("$ ") for line in CONTINUED.sub(" ", text).splitlines())
+
+
+def shown() -> list[str]:
+    """Every line of a block that is a command which can run here."""
+    commands = (line.partition("  #")[0].strip() for line in typed())
+    return list(dict.fromkeys(one for one in commands if one.startswith("kvcalc ") and not ELSEWHERE.search(one)))
 
 
 @pytest.mark.parametrize("command", shown())
@@ -79,14 +80,10 @@ BENCH = {
 
 def with_files() -> list[str]:
     found: dict[str, None] = {}
-    for page in PAGES:
-        for kind, text in BLOCK.findall(GENERATED.sub("", page.read_text(encoding="utf-8"))):
-            if kind in ("toml", "python", "json", "yaml", "text"):
-                continue
-            for line in CONTINUED.sub(" ", text).splitlines():
-                command = BESIDE.sub("", line.removeprefix("$ ").partition("  #")[0].strip())
-                if ELSEWHERE.search(line) and OF_FILES.match(command) and not DRAWN.search(command):
-                    found[command] = None
+    for line in typed():
+        command = BESIDE.sub("", line.partition("  #")[0].strip())
+        if ELSEWHERE.search(line) and OF_FILES.match(command) and not DRAWN.search(command):
+            found[command] = None
     return list(found)
 
 

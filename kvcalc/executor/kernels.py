@@ -42,9 +42,7 @@ def split_kernel(
     WINDOW: tl.constexpr, SPLITS: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """A tile of 16 query heads that share a KV head, over one part of the tokens."""
-    sequence = tl.program_id(0)
-    kv_head = tl.program_id(1) // TILES
-    part = tl.program_id(2)
+    sequence, kv_head, part = tl.program_id(0), tl.program_id(1) // TILES, tl.program_id(2)
     first, start, stop = _bounds(lengths, sequence, part, WINDOW, SPLITS, BLOCK)
 
     row = (tl.program_id(1) % TILES) * 16 + tl.arange(0, 16)
