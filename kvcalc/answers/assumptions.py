@@ -114,7 +114,7 @@ def _admitted(deployed: Deployed) -> Iterator[Assumption]:
     if deployed.capacity is None or deployed.deployment.max_num_seqs or deployed.int_taken("max_num_seqs"):
         return
     found = admitted_sequences(deployed.capacity, deployed.deployment)
-    if found is not None:
+    if found:  # none run where nothing fits
         yield Assumption(name="max_num_seqs", value=found, why="what the engine makes of its pool's tokens")
 
 

@@ -34,7 +34,8 @@ def changed(deployed: Deployed, update: dict[str, Any]) -> Deployed:
 
 def changes(deployed: Deployed) -> list[Change]:
     """What can be changed at all, the easiest first."""
-    changes = [*_smaller_cache(deployed), *_less_beside_it(deployed), *_other_weights(deployed)]
+    changes = [*_smaller_cache(deployed), *_less_beside_it(deployed), *_less_kept_back(deployed)]
+    changes += _other_weights(deployed)
     return [change for change in changes if change.update.keys() <= set(deployed.engine.ADVISED)]
 
 
@@ -60,6 +61,18 @@ def _less_beside_it(deployed: Deployed) -> list[Change]:
         if share is not None and higher > share:
             found.append(Change(f"--gpu-memory-utilization {higher:.2f}", {"gpu_memory_utilization": higher}))
     return found
+
+
+def _less_kept_back(deployed: Deployed) -> list[Change]:
+    """A larger share for weights and cache, where an engine keeps more from them than its pages find necessary."""
+    kept, budget = deployed.engine.KEEPS_BACK_BYTES, deployed.budget
+    if not kept or budget.reserve is None or deployed.deployment.kv_memory_bytes is not None:
+        return []
+    now = 1 - budget.reserve.value / budget.requested
+    higher = min(USUAL_SHARE, int(100 * (1 - kept / budget.requested)) / 100)
+    if higher < now + 0.01:  # no less than a hundredth: what is typed
+        return []
+    return [Change(f"--mem-fraction-static {higher:.2f}", {"gpu_memory_utilization": higher})]
 
 
 def _other_weights(deployed: Deployed) -> list[Change]:

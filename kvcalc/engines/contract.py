@@ -35,6 +35,7 @@ class Rules:
     TAKES_WHAT_IS_ASKED = False  # the cache is what the flags ask for, however much memory is free
     OFFLOADS = False  # layers may stay with the CPU, by its own kernels of several backends
     ASKS_FOR_SHARE = False  # its share is of the whole card, graphs apart; the others take a part of what is free
+    KEEPS_BACK_BYTES = 0  # the least its pages advise to keep from weights and cache; 0: a profile run finds it
     WEIGHTS_AS_IN_FILE = False  # only the file itself says what is loaded: its tensors have types of their own
     # How pages call memory that no allocator of its own counts, and what a step needs besides.
     OUTSIDE, PEAK = "outside PyTorch", "activation peak"

@@ -62,6 +62,20 @@ def test_every_engine_has_a_smaller_cache(engine: str, change: str, times: str) 
     assert (goal, effect.startswith(f"{times}× the tokens")) == ("batch", True)
 
 
+def test_sglang_is_advised_to_keep_back_what_its_pages_find_enough() -> None:
+    """DeepSeek-R1 in fp8 on 4 B200 is served in public runs; the default keeps 25.75 GiB back and leaves no cache."""
+    asked: dict[str, object] = {"gpu": "b200-sxm", "engine": "sglang", "engine_version": "0.5.9"}
+    asked |= {"tensor_parallel_size": "4", "max_model_len": "8295"}
+    effect = advised("deepseek-r1", **asked)["--mem-fraction-static 0.94"][1]
+    assert effect.startswith("then it fits")
+    again = size(ask("deepseek-r1", {**asked, "gpu_memory_utilization": "0.94"})).result
+    assert again.fits
+    assert f"{again.kv_cache_size_tokens:,} tokens" in effect
+    # a share that was given is not lowered, and one that keeps as little is not advised again
+    full = advised("deepseek-r1", **asked, gpu_memory_utilization="0.95")
+    assert not [change for change in full if change.startswith("--mem-fraction-static")]
+
+
 def test_four_bits_are_advised_where_nothing_fits_and_what_they_need_is_said() -> None:
     effect = advised("qwen3-32b", gpu="h100-sxm")["--quantization awq"][1]
     assert effect.startswith("then it fits")

@@ -9,12 +9,15 @@ from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
 from kvcalc.specs.versions import since
-from kvcalc.units import GIB
+from kvcalc.units import GB, GIB
 
 
 class SgLang(Rules):
     TITLE = "SGLang"
     LEFT_BY_LOADING_BYTES = GIB  # Qwen3.5-27B, bf16: 51.86 GiB for tensors of 50.99
+    # docs.sglang.io/advanced_features/hyperparameter_tuning.html: 5 to 8 GB free beside the graphs, of 2 GB, are enough
+    KEEPS_BACK_BYTES = 10 * GB
+    ADVISED = ("kv_cache_dtype", "gpu_memory_utilization", "quantization", "tensor_parallel_size")
     FLAGS: ClassVar = {
         "--tensor-parallel-size": "--tp-size",
         "--max-model-len": "--context-length",
