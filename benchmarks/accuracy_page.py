@@ -193,16 +193,21 @@ def simulation(found: dict[str, Found]) -> Iterator[str]:
     yield from section(
         "Simulated requests", "simulation",
         "Real runs of vLLM, replayed with their prefix ids. *own*: with kvcalc's step times; *one factor*: all of them "
-        "multiplied until the mean TPOT is the measured one.",
+        "multiplied until the mean TPOT is the measured one. Then two kinds of steps by themselves, as medians: a full "
+        "batch that decodes, and a prompt that has a step to itself (`benchmarks/recorded_steps.py`).",
     )  # fmt: skip
-    rows = []
+    rows, steps = [], []
     for run in found["simulation"]["runs"]:
         for kind, name in (("own", "own"), ("calibrated", f"× {run['factor'] or 0:.3f}")):
             errors = run[kind]
             if errors:
                 names = ("ttft_mean", "ttft_p99", "tpot_mean", "tpot_p99", "e2e_mean")
                 rows.append((f"{run['id']}, {name}", *(f"{100 * errors[one]:+.1f} %" for one in names)))
+        of = run.get("steps") or {}
+        shown = [f"{100 * of[name]:+.1f} %" if of.get(name) is not None else "" for name in ("full_batch", "prompts")]
+        steps.append((run["id"], shown[0], of.get("seconds", ""), shown[1], of.get("lone_prompts", "")))
     yield from table(("run", "TTFT mean", "p99", "TPOT mean", "p99", "end to end"), rows)
+    yield from table(("run", "full-batch decode step", "seconds", "prompts", "of them"), steps)
 
 
 def counts(found: dict[str, Found]) -> Iterator[str]:

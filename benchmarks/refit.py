@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 from accuracy_time import read
 from times import refit_local, refit_speculation
+from times.by_hand import BY_HAND, BY_HAND_OF
 from times.fit_engines import FITS, Tables, fitted, left_out
+from times.fit_layers import evidence, fit_layers
 from times.fit_ranges import fit_ranges
 from times.kernel_cases import seconds
 from times.kernel_points import KERNEL_KINDS, constants_of, five_fold, shipped
@@ -51,28 +53,6 @@ OWN_HEADER = """What the benchmarks know beside the shipped constants, in their 
 single kernels. Written by benchmarks/refit.py."""
 RANGES_HEADER = """Where 80 % of measured times of left-out cells fall, as shares of the estimate. Written by
 benchmarks/refit.py. `coverage` is of cells that were left out of the range too."""
-# No case measures these alone; see docs/explanation/time.md.
-BY_HAND = {
-    "elementwise_share": 0.35,
-    "index_s": 30e-6,
-    "weight_only_share": {"8": 0.84, "4": 0.75},
-    # Of whole prompts in serving: sorting tokens by expert and quantizing them is in it, and in no kernel file.
-    "experts_flops_share": {"1": 0.5, "32": 0.2},
-}
-# Kernels were measured for a moment. On these cards multiplications of 8,192 and 10,240 settle at 0.66 to 0.77 of the
-# peak, not at the 0.81 of the kernel cases (zzc0721/torch-performance-test-data, issues 160 and 162), and MLPerf's
-# submissions on eight of them are 12 to 23 % slower than their kernels say.
-# Their experts nobody measured alone: as on the L40S, whose memory is of the same kind.
-BY_HAND_OF = {
-    "rtx-pro-6000-se": {
-        "sustained_share": 0.84,
-        "experts": [
-            {"dtype": "any", "kernel": "median", "latency_s": 1e-5, "bandwidth_share": 0.79, "note": "as on l40s"},
-            {"dtype": "int4", "kernel": "w4a16", "latency_s": 1.8e-5, "bandwidth_share": 0.77,
-             "note": "as mxfp4 on l40s"},
-        ],
-    }
-}  # fmt: skip
 
 
 def fit_kernels(cases: Mapping[str, Sequence[Case]], save: bool) -> None:
@@ -91,12 +71,13 @@ def fit_kernels(cases: Mapping[str, Sequence[Case]], save: bool) -> None:
     for group in KERNEL_KINDS:
         for case in cases.get(group, ()):
             measured[load_gpu(case["gpu"]).name].append(case)
-    for name, table in tables.items():
-        write(
-            folder / f"{name}.toml",
-            KERNELS,
-            {"evidence": sources(measured[name]), "date": date} | BY_HAND_OF.get(name, {}) | table,
-        )
+    layers = fit_layers({name: table["attention"] for name, table in tables.items()})
+    for name in sorted(tables.keys() | layers.keys()):
+        found = {"evidence": sources(measured[name]) if name in tables else evidence(), "date": date}
+        for more in (BY_HAND_OF.get(name, {}), layers.get(name, {}), tables.get(name, {})):
+            for key, value in more.items():
+                found[key] = [*found.get(key, []), *value] if isinstance(value, list) else value
+        write(folder / f"{name}.toml", KERNELS, found)
     shared = {"evidence": "medians over the measured GPUs", "date": date} | BY_HAND
     write(folder / "generic.toml", KERNELS, shared | generic(tables))
     forget_files()

@@ -1,5 +1,6 @@
 """More requests than slots: offline throughput of a stated layout, and MLPerf's, whose layout is the submitter's."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ LEAST_LOAD = 0.1  # of the saturated throughput, however tight the limit
 
 def prepare_saturated(setting: Setting, profile: Profile) -> dict[str, Any]:
     """The pool holds whole requests: schedulers that never evict reserve the answer's length from the start."""
+    setting = replace(setting, busy=True)
     batch = max(1.0, min(MOST_SEQUENCES, setting.capacity(setting.length)))
     return _parts(setting, profile, batch, _shared_prefill(setting, profile))
 
@@ -73,7 +75,7 @@ def prepare_tuned(setting: Setting, profile: Profile) -> dict[str, Any]:
     for tp, pp in SPLITS:
         if case["n_gpus"] % (tp * pp):
             continue
-        one = setting.split(tp, pp)
+        one = replace(setting.split(tp, pp), busy=True)
         most = min(TUNED_SEQUENCES, int(one.capacity(one.context, share=TUNED_POOL)))
         if most < 1:
             continue

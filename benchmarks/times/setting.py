@@ -58,6 +58,7 @@ class Setting:
     input_len: float
     output_len: float
     kernels: Kernels | None = None  # in place of the shipped ones
+    busy: bool = False  # the GPU never pauses
 
     @property
     def routed(self) -> bool:
@@ -96,7 +97,7 @@ class Setting:
 
     def replica(self, profile: Profile) -> Replica:
         """What the commands time, with constants that a refit tries."""
-        machine = self.machine(profile)
+        machine = self.machine(profile)._replace(busy=self.busy)
         return Replica(
             self.model,
             self.layout,

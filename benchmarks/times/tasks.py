@@ -204,7 +204,7 @@ def _static(parts: Parts, profile: Profile) -> Any:
 
 def _prepare_prompts(setting: Setting, profile: Profile) -> dict[str, Any]:
     """A throughput: one prompt among as many as fill a step."""
-    replica, asked = setting.replica(profile), setting.requests
+    replica, asked = setting.replica(profile).busy, setting.requests
     sums = packed_prompts(replica, asked).sums / shared_by(replica, asked)
     return named("prefill", sums) | {"tokens": setting.input_len}
 

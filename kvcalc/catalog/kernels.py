@@ -13,6 +13,10 @@ from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels, Measured
 
 GENERIC = "generic"
+VALUES = (
+    "elementwise_share", "sustained_share", "tiled_share", "tiled_token_s", "index_s", "weight_only_share",
+    "experts_flops_share",
+)  # fmt: skip
 ANY = "any"
 # Rows with equal values of these fields say the same thing; a nearer file's row wins.
 KEYS = {
@@ -83,7 +87,7 @@ def _merged(chain: list[Kernels]) -> Kernels:
             known = {_key(row, keys) for row in mine}
             more = [row for row in getattr(other, field) if known.isdisjoint((_key(row, keys), _whatever(row, keys)))]
             changes[field] = (*mine, *more)
-        for field in ("elementwise_share", "sustained_share", "index_s", "weight_only_share", "experts_flops_share"):
+        for field in VALUES:
             changes[field] = getattr(first, field) or getattr(other, field)
         first = replace(first, **changes)
     return first

@@ -45,6 +45,11 @@ class Step(NamedTuple):
         """
         return self.decode_rows + (self.prompts if self.causal else self.prefill_rows)
 
+    @property
+    def several(self) -> bool:
+        """Whether a call of the kernel of attention has more than one row of a sequence; of arrays it is taken to."""
+        return _present(self.prompts) or _present(self.rows_each - 1)
+
     def split(self, parts: int) -> "Step":
         """One of `parts` micro-batches: sequences are divided, never below one."""
         if parts == 1:
@@ -133,6 +138,7 @@ class Operator:
     experts: ExpertLoad | None = None
     group_heads: float = 1  # query heads that share one key-value head
     head_dim: int = 0
+    tiled_flops: Quantity = 0  # of one row of each sequence, where rows of others are in the same call of the kernel
     place: Literal["device", "host"] = "device"  # whose memory holds what it reads
 
     @property

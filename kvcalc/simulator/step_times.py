@@ -84,6 +84,7 @@ class TabledTimes:
     beside: PromptTable  # chunks beside sequences that decode
     alone: PromptTable  # chunks with nobody else in the step
     rows_each: int = 1  # rows that one sequence brings: 1, or more where drafts are verified
+    beside_slope: tuple[float, ...] = ()  # added to `slope` in a step with chunks; empty: nothing
 
     def decode(self, sequences: int, cached: int, inside: Sequence[int], growing: Sequence[int]) -> Line:
         slope = self.slope[sequences]
@@ -97,7 +98,8 @@ class TabledTimes:
     def mixed(self, sequences: int, cached: int, inside: Sequence[int], chunks: Sequence[Chunk]) -> float:
         if not sequences:
             return self.alone.seconds(0, 0, chunks)
-        cost = self.base[sequences] + self.slope[sequences] * cached
+        slope = self.slope[sequences] + (self.beside_slope[sequences] if self.beside_slope else 0.0)
+        cost = self.base[sequences] + slope * cached
         if inside:
             for table, tokens in zip(self.window_slopes, inside, strict=True):
                 cost += table[sequences] * tokens
@@ -115,6 +117,7 @@ class TabledTimes:
             window_slopes=tuple(_scaled(one, factor) for one in self.window_slopes),
             beside=self.beside.scaled(factor),
             alone=self.alone.scaled(factor),
+            beside_slope=_scaled(self.beside_slope, factor),
         )
 
 

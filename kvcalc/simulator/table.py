@@ -13,6 +13,7 @@ from kvcalc.simulator.step_times import PromptTable, Reach, TabledTimes, pairs
 
 Timer = Callable[[Step], Any]  # seconds of a step, for arrays too
 LONG = 32_768  # cached tokens at which slopes are taken; beyond every window
+SMALL = 1e-15  # seconds for a cached token that are none
 CHUNKS = (64, 512)  # tokens of the chunks at which attention among prompts is taken
 
 
@@ -36,6 +37,7 @@ def tabled(timer: Timer, sequences: int, budget: int, windows: tuple[int, ...] =
         beside=_beside(timer, most, budget, windows),
         alone=_alone(timer, sequences, budget, windows),
         rows_each=rows_each,
+        beside_slope=_beside_slope(timer, sequences, rows_each),
     )
 
 
@@ -64,8 +66,8 @@ def _beside(timer: Timer, most: int, budget: int, windows: tuple[int, ...]) -> P
     import numpy as np
 
     def added(decode: Any, tokens: Any, start: Any = 0.0, prompts: float = 1.0) -> Any:
-        plain = timer(Step(decode=decode, context=1.0))
-        return timer(Step(decode=decode, context=1.0, prompts=prompts, tokens=tokens, start=start)) - plain
+        plain = timer(Step(decode=decode))
+        return timer(Step(decode=decode, prompts=prompts, tokens=tokens, start=start)) - plain
 
     reaches = _reaches(lambda tokens, start: added(np.ones_like(start), tokens, start), windows)
     count, batch = np.arange(1.0, budget + most + 1), np.arange(1.0, most + 1)
@@ -82,6 +84,20 @@ def _beside(timer: Timer, most: int, budget: int, windows: tuple[int, ...]) -> P
         reaches=reaches,
         once_s=once,
     )
+
+
+def _beside_slope(timer: Timer, sequences: int, rows_each: int) -> tuple[float, ...]:
+    """What a cached token costs more in a step with chunks, by batch; empty where it costs the same."""
+    import numpy as np
+
+    batch = np.arange(1.0, sequences + 1)
+
+    def added(context: float) -> Any:
+        plain = Step(decode=batch, context=context, rows_each=rows_each)
+        return _filled(timer(plain._replace(prompts=1.0, tokens=1.0)) - timer(plain), batch)
+
+    more = (added(LONG) - added(0.0)) / (batch * LONG)
+    return (0.0, *more.tolist()) if (more > SMALL).any() else ()
 
 
 def _alone(timer: Timer, sequences: int, budget: int, windows: tuple[int, ...]) -> PromptTable:

@@ -97,6 +97,9 @@ class Kernels(Frozen):
     like: str | None = None
     elementwise_share: Share | None = None  # of the bandwidth: norms, rotary, activations, and what does not fuse
     sustained_share: Share | None = None  # of `flops_share`, what power and heat leave beyond a short measurement
+    # Of the peak: decode where a kernel computes each query head's row in a tile of its own; at least so long a token.
+    tiled_share: Share | None = None
+    tiled_token_s: Latency = 0
     index_s: Latency = 0  # a layer of sparse attention: choosing, rotating and quantizing beside the scores
     # By bits: widening weights costs this much bandwidth.
     weight_only_share: dict[str, Share] = field(default_factory=dict)

@@ -43,6 +43,7 @@ class Profile(NamedTuple):
     reread_bytes_per_s: float = (
         0  # 0: query heads of a group share one reading of the cache; else from L2, at this rate
     )
+    one_attention_call: bool = False  # rows that decode and prompts in one call of FlashAttention, whichever version
     reread_all: bool = False  # False: groups of 8 heads of 128 elements share it all the same
     # Prompts
     prompt_factor: float = 1  # of the kernels of a prompt, alone or carried by a step

@@ -33,6 +33,7 @@ class Machine(NamedTuple):
     flash_attention: bool = True
     host_bandwidth: float = 0  # bytes/s of the host's memory, where some of the model stays there
     offloads: bool = False  # some of the model does
+    busy: bool = False  # it computes without a pause, and power and heat tell
 
     @property
     def bandwidth(self) -> float:
@@ -53,8 +54,8 @@ class Machine(NamedTuple):
 
     @property
     def sustained_share(self) -> float:
-        """Of the FLOP/s that kernels reached when measured for a moment, what is left over whole prompts."""
-        return self.kernels.sustained_share or 1.0
+        """Of the FLOP/s that kernels reached when measured for a moment, what is left where it never pauses."""
+        return (self.kernels.sustained_share or 1.0) if self.busy else 1.0
 
 
 def machine_of(gpu: GpuSpec, deployment: Deployment) -> Machine:
@@ -95,6 +96,6 @@ def _within_peak(profile: Profile, kernels: Kernels) -> Profile:
 
     Its factor is of servers' GPUs, whose multiplications reach 0.8 of the peak; those of others already reach all.
     """
-    reached = max((row.flops_share for row in kernels.gemm), default=0.0) * (kernels.sustained_share or 1.0)
+    reached = max((row.flops_share for row in kernels.gemm), default=0.0)
     least = min(1.0, reached) / profile.kernel_factor
     return profile if profile.prompt_factor >= least else profile._replace(prompt_factor=least)

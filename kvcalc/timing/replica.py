@@ -63,6 +63,11 @@ class Replica:
         return pipelined(chunks, stages, active_parameters(self.model) / stages) / chunks
 
     @cached_property
+    def busy(self) -> "Replica":
+        """The same on a GPU that never pauses: more requests than slots, prompts without end."""
+        return replace(self, machine=self.machine._replace(busy=True))
+
+    @cached_property
     def passes(self) -> dict[Step, Any]:
         """Passes that were worked out, for `timing.passes.pass_of`."""
         return {}

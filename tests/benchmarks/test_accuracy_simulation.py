@@ -27,4 +27,5 @@ def test_form(tmp_path: Path) -> None:
     assert run["id"] == "made"
     assert set(run["own"]) == set(run["calibrated"]) == names
     assert abs(run["calibrated"]["tpot_mean"]) < 1e-3  # what the factor is fitted to
+    assert run["steps"] == {"full_batch": None, "seconds": 0, "prompts": None, "lone_prompts": 0}  # no record of them
     assert run["factor"] > 1  # 10 ms a token is slow for one sequence

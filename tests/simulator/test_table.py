@@ -14,6 +14,7 @@ from kvcalc.timing.passes import Pass
 
 MODELS = {  # and how far the table may be off: latents are expanded for a chunk's whole past, which bends
     "llama-3-8b": ({}, 1e-9),
+    "qwen3-8b": ({"gpu": "rtx-pro-6000-se"}, 1e-9),  # decode beside prompts in FlashAttention 2
     "gemma-3-27b": ({}, 1e-9),
     "gpt-oss-120b": ({}, 1e-9),
     "qwen3-30b-a3b": ({"tensor_parallel_size": "2"}, 1e-9),

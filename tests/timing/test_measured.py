@@ -62,3 +62,40 @@ def test_static_batches(machine: Make, batch: int, input_len: int, output_len: i
     prompts = Pass(replica, Step(prompts=batch, tokens=input_len))
     rate = batch * output_len / static_batch_time(step, busy_prompt_time(prompts.sums, on.profile), output_len)
     assert rate == pytest.approx(tokens_per_s, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "gpu, sequences, context, alone_us, beside_us",
+    [  # a layer's attention in Llama-3.1-8B, vLLM, by CUDA events: alone, and beside a prompt of 1,024 or 16 tokens
+        # (casys-kaist/LLMServingSim, profiler/perf/*/meta-llama/Llama-3.1-8B/bf16/tp1/attention.csv)
+        ("rtx4090", 32, 1024, 181.4, 348.0),
+        ("rtx4090", 64, 1024, 333.3, 705.8),
+        ("rtx-pro-6000-se", 64, 1384, 257.6, 373.2),
+        ("rtx-pro-6000-se", 128, 1384, 507.3, 836.2),
+    ],
+)
+def test_decode_attention_beside_a_prompt(
+    machine: Make, gpu: str, sequences: int, context: int, alone_us: float, beside_us: float
+) -> None:
+    """FlashAttention 2 packs the heads of a group only where each sequence has one row and no prompt is beside them."""
+    replica = Replica(load_model("llama-3.1-8b"), Layout(), machine(gpu, "vllm", "0.19"))
+    step = Step(decode=sequences, context=context)
+    alone = attention_us(replica, step)
+    beside = attention_us(replica, step._replace(prompts=1, tokens=16))
+    assert alone == pytest.approx(alone_us, rel=0.15)
+    assert beside == pytest.approx(beside_us, rel=0.2)
+    assert attention_us(replica, step._replace(rows_each=4)) == pytest.approx(beside)  # drafts fill the same tiles
+
+
+@pytest.mark.parametrize("gpu, engine", [("h100-sxm", "vllm"), ("rtx4090", "sglang"), ("rtx4090", "trtllm")])
+def test_other_kernels_take_prompts_and_decode_apart(machine: Make, gpu: str, engine: str) -> None:
+    replica = Replica(load_model("llama-3.1-8b"), Layout(), machine(gpu, engine))
+    step = Step(decode=64, context=1024)
+    assert attention_us(replica, step) == attention_us(replica, step._replace(prompts=1, tokens=16))
+
+
+def attention_us(replica: Replica, step: Step) -> float:
+    """Microseconds of one layer's attention of those who decode."""
+    times = Pass(replica, step).operator_times
+    one = next(one for one in times if one.operator.kind == "attention")
+    return float(one.time_s / one.operator.count * 1e6)

@@ -4,6 +4,7 @@ from kvcalc.answers.simulate.figures import Latencies
 from kvcalc.results.simulate import Verdict
 
 MOST_QUEUED = 0.1  # of the time in which requests arrive
+ROUNDING = 1e-9  # a load of one is not above it
 
 
 def queued_share(one: Latencies) -> float:
@@ -16,7 +17,7 @@ def queued_share(one: Latencies) -> float:
 
 def verdict_of(one: Latencies, load: float | None) -> Verdict:
     """Overloaded: more arrives than can be served. Backlogged: it could be served, but a queue stood."""
-    if load is not None and load > 1:
+    if load is not None and load > 1 + ROUNDING:
         return "overloaded"
     waits = queued_share(one) > MOST_QUEUED or (load is not None and one.outcome.use.queued_at_end)
     return "backlogged" if waits else "stable"

@@ -96,7 +96,12 @@ class _Parts:
         if mixer.indexer:
             yield from self._index(mixer.indexer)
         decode = self._decode(f"attention ({kind})", per_token, 2 * heads * width, self._reach(limit))
-        yield replace(decode, group_heads=heads / self.heads(mixer.kv_heads), head_dim=mixer.head_dim)
+        yield replace(
+            decode,
+            group_heads=heads / self.heads(mixer.kv_heads),
+            head_dim=mixer.head_dim,
+            tiled_flops=decode.flops / self.step.rows_each if limit is None and self.step.several else 0,
+        )
         prompt = self._prefill(f"prefill attention ({kind})", per_token, 2 * heads * width, limit)
         yield replace(prompt, head_dim=mixer.head_dim)
 

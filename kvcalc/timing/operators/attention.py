@@ -5,7 +5,7 @@ Source: Williams, Waterman and Patterson 2009 (roofline), at measured shares of 
 file with its evidence, made by `benchmarks/refit.py`
 """
 
-from kvcalc.counting.arrays import Quantity, greatest
+from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.work import Operator
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.machine import Machine
@@ -13,6 +13,9 @@ from kvcalc.timing.operators.rows import ALIKE, row_of, rows_of
 from kvcalc.timing.operators.smooth import Times, smooth_maximum
 from kvcalc.timing.peaks import arithmetic
 
+# Rows of a tile where the cache is paged (run_mha_fwd_splitkv_dispatch, flash_fwd_launch_template.h), and what caches
+# FlashAttention 2 reads.
+TILE_ROWS, PACKED = 64, ("bf16", "fp16")
 SHARED_READING = (8, 128)  # query heads of a group and elements of a head for which TensorRT-LLM first had a kernel
 
 
@@ -45,7 +48,19 @@ def decode_seconds(operator: Operator, machine: Machine) -> Times:
     latency, work = attention_time(
         operator.bytes, operator.flops, row.bandwidth_share * machine.bandwidth, peak, row.latency_s
     )
-    return latency, work + _reread(operator, machine.profile)
+    return latency, greatest(work, _tiled(operator, machine, peak)) + _reread(operator, machine.profile)
+
+
+def _tiled(operator: Operator, machine: Machine, peak: float) -> Quantity:
+    """FlashAttention 2 packs the heads of a group into one tile where each sequence has one row, and not beside others.
+
+    Then each head's row fills a tile of its own: FLOPs instead of bytes. One sequence is walked through by one block.
+    """
+    share = machine.kernels.tiled_share
+    if share is None or not machine.profile.one_attention_call or operator.format not in PACKED:
+        return 0.0
+    walk_s = operator.context * machine.kernels.tiled_token_s * least(operator.tiled_flops, 1)
+    return greatest(TILE_ROWS * operator.tiled_flops / (share * peak), walk_s)
 
 
 def _reread(operator: Operator, profile: Profile) -> Quantity:

@@ -54,7 +54,7 @@ def test_experts_compute_at_the_share_of_their_rows() -> None:
     load = ExpertLoad(64, 8, 1e9, 1.0)
     one = Operator("x", "experts", 1, flops=PEAK / 1000, rows=64 * 1024, experts=load)
     for sustained in (1.0, 0.5):
-        machine = on(experts=rows, experts_flops_share=shares, sustained_share=sustained)
+        machine = on(experts=rows, experts_flops_share=shares, sustained_share=sustained)._replace(busy=True)
         assert operator_time(one, machine) == (2e-6, pytest.approx(1e-3 / (0.25 * sustained)))
 
 
@@ -101,13 +101,14 @@ def test_any_row_is_of_eight_bits_and_fewer(bits: float, latency: float) -> None
     assert operator_time(one, machine)[0] == pytest.approx(latency * 1e-6)
 
 
-def test_long_prompts_compute_at_what_power_leaves() -> None:
+def test_a_gpu_that_never_pauses_computes_at_what_power_leaves() -> None:
     gemm = (GemmKernel(dtype="bf16", latency_s=0, bandwidth_share=0.5, flops_share=0.5),)
     prompt = (PrefillAttentionKernel(dtype="bf16", latency_s=0, bandwidth_share=0.5, flops_share=0.5),)
     machine = on(gemm=gemm, prefill_attention=prompt, sustained_share=0.8)
     for kind in ("gemm", "prefill_attention"):
         one = Operator("x", kind, 1, flops=PEAK / 1000)  # type: ignore[arg-type]
-        assert operator_time(one, machine)[1] == pytest.approx(1e-3 / (0.5 * 0.8))
+        assert operator_time(one, machine)[1] == pytest.approx(1e-3 / 0.5)
+        assert operator_time(one, machine._replace(busy=True))[1] == pytest.approx(1e-3 / (0.5 * 0.8))
 
 
 def test_an_operators_time_is_its_part_of_the_sum() -> None:
