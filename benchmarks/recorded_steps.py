@@ -94,7 +94,7 @@ def shared(request: Case, earlier: Sequence[Case], block: int) -> int:
     """Tokens of its prompt that an earlier one had too, in whole blocks; the last token is always computed."""
     ids = request.get("hash_ids", ())
     most = max((_alike(ids, other.get("hash_ids", ())) for other in earlier), default=0)
-    return min(most, (request["input_tokens"] - 1) // block) * block
+    return min(most, (int(request["input_tokens"]) - 1) // block) * block
 
 
 def _alike(one: Sequence[int], other: Sequence[int]) -> int:

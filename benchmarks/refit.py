@@ -73,7 +73,7 @@ def fit_kernels(cases: Mapping[str, Sequence[Case]], save: bool) -> None:
             measured[load_gpu(case["gpu"]).name].append(case)
     layers = fit_layers({name: table["attention"] for name, table in tables.items()})
     for name in sorted(tables.keys() | layers.keys()):
-        found = {"evidence": sources(measured[name]) if name in tables else evidence(), "date": date}
+        found: dict[str, Any] = {"evidence": sources(measured[name]) if name in tables else evidence(), "date": date}
         for more in (BY_HAND_OF.get(name, {}), layers.get(name, {}), tables.get(name, {})):
             for key, value in more.items():
                 found[key] = [*found.get(key, []), *value] if isinstance(value, list) else value
