@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import command_line
+from markdown_tables import percent, table
 
 from kvcalc import __version__
 from kvcalc.clock import today
@@ -25,9 +26,13 @@ from kvcalc.clock import today
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "accuracy.md"
 WORST = 12  # cells that a list of the worst has
 FEWEST = 3  # points of a cell in it
+WHOLES = ("cell", "model", "gpu")  # what is left out as one
 # Each benchmark, with its inputs in the shared folder.
 RUNS: dict[str, tuple[str, ...]] = {
-    "time": ("accuracy_time.py", "--cases", "{}/perf_cases", "--refit"),
+    "time": (
+        "accuracy_time.py", "--cases", "{}/perf_cases", "--refit",
+        *(word for what in WHOLES for word in ("--leave-out", what)),
+    ),
     "reports": ("accuracy_reports.py", "--reports", "{}/reports/speed.json"),
     "local": ("accuracy_local.py", "--points", "{}/reports/llama_bench.json", "--refit"),
     "speculation": ("accuracy_speculation.py", "--cases", "{}/perf_cases"),
@@ -61,19 +66,6 @@ def results(name: str, shared: Path, folder: Path) -> Found:
         path.write_text(done.stdout, encoding="utf-8")
     found: Found = json.loads(path.read_text(encoding="utf-8"))
     return found
-
-
-def percent(value: float | None) -> str:
-    """0.123 as 12 %; below 10 % with one decimal."""
-    if value is None:
-        return ""
-    return f"{100 * value:.1f} %" if abs(value) < 0.1 else f"{100 * value:.0f} %"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Markdown; all but the first column to the right."""
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    return ["", *lines, *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows), ""]
 
 
 def section(title: str, name: str, said: str) -> list[str]:
@@ -141,9 +133,13 @@ def times(found: dict[str, Found], shared: Path) -> Iterator[str]:
     yield from section(
         "Public measurements", "time",
         "Kernels, decoding, serving, offline throughput and prompts. *Left out*: by constants that were fitted again "
-        "without the cell (model, GPU and engine) that is scored, kernels without a fifth of the points.",
+        "without the cell (model, GPU and engine) that is scored, kernels without a fifth of the points. Serving again "
+        "without the whole model, and without the whole GPU, that is scored. What prompts of equal length wait for in "
+        "TensorRT-LLM only an H100 says.",
     )  # fmt: skip
     yield from by_group(found["time"]["groups"])
+    rows = [(one["group"], one["points"], *(percent(one[what]) for what in WHOLES)) for one in found["time"]["wholes"]]
+    yield from table(("serving, left out", "points", *(f"a {what}" for what in WHOLES)), rows)
     yield from worst_cells(found["time"]["points"], cells_of_cases(shared / "perf_cases"))
     yield from section(
         "Strangers' reports", "reports",

@@ -2,6 +2,7 @@
 
     python benchmarks/accuracy_time.py --cases DIR              # the shipped constants, nothing fitted
     python benchmarks/accuracy_time.py --cases DIR --refit      # left-out errors too: whole cells, or fifths of kernels
+    python benchmarks/accuracy_time.py --cases DIR --leave-out model --leave-out gpu     # serving without whole models
     python benchmarks/accuracy_time.py --cases DIR --json
 
 A case is answered from its own dimensions, element types and GPU. Cases of quality 3 are left out; what cannot be
@@ -15,16 +16,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import command_line
 import numpy as np
+from times.fit_engines import Whole
 from times.kernel_cases import seconds
 from times.kernel_points import KERNEL_KINDS, ODD, constants_of, five_fold, reason_of, shipped
 from times.known import known_profiles, known_ranges, range_of
 from times.left_out import constants_behind, left_out_all
 from times.local_cases import PREFIX, answer_case, left_out_cases
 from times.points import Point, is_rate, point_of, predict
+from times.wholes import serving_errors
 
 from kvcalc.timing.ranges import Spread
 
@@ -162,7 +165,7 @@ def by(key: str, answers: Iterable[Answer]) -> list[dict[str, Any]]:
     return [summary(name, some) for name, some in sorted(parts.items()) if name]
 
 
-def result(folder: Path, refit: bool) -> dict[str, Any]:
+def result(folder: Path, refit: bool, wholes: Sequence[Whole] = ()) -> dict[str, Any]:
     groups = read(folder)
     answers = []
     for group in sorted(groups):
@@ -183,7 +186,9 @@ def result(folder: Path, refit: bool) -> dict[str, Any]:
          "reason": one.reason}
         for one in answers
     ]  # fmt: skip
-    return {"groups": rows, "kinds": kinds, "points": points}
+    expressed = [one.point for one in answers if one.point is not None]
+    served = serving_errors(expressed, wholes) if wholes else []
+    return {"groups": rows, "kinds": kinds, "points": points, "wholes": served}
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -201,8 +206,10 @@ def main() -> int:
     parser = command_line.parser(__doc__)
     parser.add_argument("--cases", type=command_line.folder, required=True, help="folder of case files")
     parser.add_argument("--refit", action="store_true", help="add errors of constants fitted without each cell")
+    parser.add_argument("--leave-out", action="append", default=[], choices=get_args(Whole),
+                        help="add serving errors where all of a cell, model or GPU is left out of the fit")  # fmt: skip
     arguments = parser.parse_args()
-    found = result(arguments.cases, arguments.refit)
+    found = result(arguments.cases, arguments.refit, arguments.leave_out)
     if arguments.json:
         command_line.print_json(found)
         return 0
@@ -211,6 +218,9 @@ def main() -> int:
     print(table(found["groups"]))
     print("\nBy kind of estimate")
     print(table(found["kinds"]))
+    for row in found["wholes"]:
+        errors = ", ".join(f"{whole} {100 * row[whole]:.1f} %" for whole in arguments.leave_out)
+        print(f"left out: {row['group']:<28}{row['points']:>6}  {errors}")
     reasons = defaultdict(list)
     for point in found["points"]:
         if point["reason"]:

@@ -1,12 +1,14 @@
 """Fit engine constants to end-to-end points whose kernels are priced already; leave out whole cells to see the error.
 
 A cell is a model on a GPU under an engine. Every point counts alike: weights by the size of the cell made left-out
-errors larger, for the small cells are the odd ones.
+errors larger, for the small cells are the odd ones. Constants of today's serving are drawn to their starts, round first
+guesses, as if by a few points: what hundreds of points say does not move, and one that only a handful can tell (a
+version's, of which one model was measured) stays where it is plausible when they are left out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from times.least import robust_fit
@@ -18,8 +20,11 @@ SOFT = 0.1  # residuals above 10 % count by their size, not by their square
 SCALES = {"tpot": 0.05, "ttft": 0.15}  # the same where tasks that err differently are fitted together
 SERVED = tuple(SCALES)
 PRECISION = 1e-5
+PULL = 2.0  # to a start: a constant off by a factor of e costs as much as PULL² points that are off by SOFT
+FLOOR = 0.1  # of a start, where logarithms end
 
 Tables = list[dict[str, Any]]
+Whole = Literal["cell", "model", "gpu"]  # what is left out as one
 
 
 class Constant(NamedTuple):
@@ -38,6 +43,7 @@ class Fit(NamedTuple):
     name: str
     chosen: Callable[[Point], bool]
     constants: tuple[Constant, ...]
+    pull: float = 0.0  # to the starts
 
 
 def _profile(*names: str) -> Callable[[Point], bool]:
@@ -100,6 +106,7 @@ FITS = (
             Constant("trtllm", "prompt_factor", 1.0, 4.0, 0.1),
             Constant("trtllm", "front_end_s", 0.03, 1.0),
         ),
+        PULL,
     ),
     Fit(
         "first token of static batches",
@@ -151,7 +158,7 @@ def fitted(fit: Fit, points: Sequence[Point], tables: Tables, near: bool = False
 
     def residuals(values: Any) -> Any:
         found = predict_stacked(points, stacked, resolved(_with(tables, fit, values)))
-        return scale * (np.log(found) - measured)
+        return np.concatenate([scale * (np.log(found) - measured), pulled(fit, values)])
 
     starts, low, high = zip(*((one.start, one.least, one.most) for one in fit.constants), strict=True)
     if near:
@@ -159,6 +166,12 @@ def fitted(fit: Fit, points: Sequence[Point], tables: Tables, near: bool = False
         found = (by_name[one.profile].get(one.field, one.start) for one in fit.constants)
         starts = tuple(max(value, one.start / 10) for value, one in zip(found, fit.constants, strict=True))
     return _with(tables, fit, robust_fit(residuals, starts, low, high, SOFT, factors=(1.0,), precision=PRECISION))
+
+
+def pulled(fit: Fit, values: Any) -> Any:
+    """Residuals of constants from their starts."""
+    guess = np.array([one.start for one in fit.constants])
+    return fit.pull * SOFT * np.log((np.array(values) / guess + FLOOR) / (1 + FLOOR))
 
 
 def _with(tables: Tables, fit: Fit, values: Iterable[float]) -> Tables:
@@ -169,10 +182,10 @@ def _with(tables: Tables, fit: Fit, values: Iterable[float]) -> Tables:
     return changed
 
 
-def left_out(fit: Fit, points: Sequence[Point], tables: Tables) -> Any:
-    """The prediction of every point by constants fitted without its cell."""
+def left_out(fit: Fit, points: Sequence[Point], tables: Tables, whole: Whole = "cell") -> Any:
+    """The prediction of every point by constants fitted without its cell, its model or its GPU."""
     found = np.empty(len(points))
-    cells = [point.cell for point in points]
+    cells = [getattr(point, whole) for point in points]
     for cell in sorted(set(cells)):
         inside = [i for i, one in enumerate(cells) if one == cell]
         outside = [points[i] for i, one in enumerate(cells) if one != cell]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from times.fit_engines import FITS, Tables, left_out
+from times.fit_engines import FITS, Tables, Whole, left_out
 from times.known import shipped_tables
 from times.points import Point, predict
 
@@ -15,12 +15,15 @@ def constants_behind(points: Sequence[Point]) -> int:
     return sum(len(fit.constants) for fit in FITS if any(map(fit.chosen, points)))
 
 
-def left_out_all(points: Sequence[Point], tables: Tables | None = None) -> Any:
-    """One prediction a point. Points of no fit rest on kernels alone, which no end-to-end point has entered."""
+def left_out_all(points: Sequence[Point], tables: Tables | None = None, whole: Whole = "cell") -> Any:
+    """One prediction a point, by constants fitted without its cell, model or GPU.
+
+    Points of no fit rest on kernels alone, which no end-to-end point has entered.
+    """
     given = tables or shipped_tables()
     found = predict(points, resolved(given))
     for fit in FITS:
         places = [place for place, point in enumerate(points) if fit.chosen(point)]
         if places:
-            found[places] = left_out(fit, [points[place] for place in places], given)
+            found[places] = left_out(fit, [points[place] for place in places], given, whole)
     return found

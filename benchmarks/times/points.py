@@ -31,6 +31,14 @@ class Point:
         return self.case.get("model", ""), self.case["gpu"], self.case["engine"]
 
     @property
+    def model(self) -> str:
+        return self.cell[0]
+
+    @property
+    def gpu(self) -> str:
+        return self.setting.gpu.name
+
+    @property
     def measured(self) -> float:
         return float(self.case["value"])
 

@@ -42,6 +42,7 @@ BLACKWELL = ("10.0", "10.3")
 YEARS = {("vllm", 2023): "0.2", ("trtllm", 2023): "0.5", ("trtllm", 2024): "0.9"}
 DRAWN = 1 / 9  # InferenceX draws from 0.8 to 1 of a length: a ninth of the mean either way
 WHOLE_FILES = ("f16", "mxfp4")  # formats that say how every tensor of a file is stored
+FINE_EXPERTS = 128  # from so many on; Mixtral in fp8 has one scale a tensor
 RESERVED_BYTES = 2e9  # on each GPU, beside weights and cache
 POOL_SHARE = 0.9
 
@@ -168,7 +169,7 @@ def setting_of(case: Case) -> Setting:
     engine = "mlperf" if str(case.get("engine_version", "")).startswith("MLPerf") else ENGINES.get(case["engine"])
     engine = engine or "any"
     scale = case.get("len_scale", 1)
-    weights_dtype = case.get("weights_dtype", "bf16")
+    weights_dtype = _weights(case)
     file_bytes = case.get("weights_file_bytes") if weights_dtype not in WHOLE_FILES else None
     cache_dtype = str(case.get("kv_dtype") or "bf16")
     replicas = _replicas(case)
@@ -188,6 +189,12 @@ def setting_of(case: Case) -> Setting:
         input_len=(case.get("input_len") or 0) * scale,
         output_len=(case.get("output_len") or 0) * scale,
     )
+
+
+def _weights(case: Case) -> str:
+    """The element type of the weights. DeepSeek and Qwen publish their mixtures in fp8 with scales by block."""
+    said, experts = str(case.get("weights_dtype", "bf16")), case["dims"].get("experts", 0)
+    return "fp8_block" if said == "fp8" and experts >= FINE_EXPERTS else said
 
 
 def _replicas(case: Case) -> int:

@@ -70,6 +70,7 @@ class ExpertLoad(NamedTuple):
     tokens: Quantity
     expert_bytes: float  # of one expert, this GPU's part of it
     ranks: int = 1
+    parts: int = 1  # ranks that each hold a slice of every expert
 
     @property
     def woken(self) -> Quantity:

@@ -39,6 +39,7 @@ class Profile(NamedTuple):
     launch_factor: float = 1  # of their latencies
     link_factor: float = 1  # of collectives
     elementwise_factor: float = 1  # of norms, activations and additions: 0 where multiplications have them fused in
+    padded_experts: bool = False  # fp8 experts with scales by block: a tile of rows for each, woken or not
     fused_experts: bool = True  # False: one multiplication a matrix, over the gathered experts
     reread_bytes_per_s: float = (
         0  # 0: query heads of a group share one reading of the cache; else from L2, at this rate

@@ -7,6 +7,7 @@ batches one constant (the prompts' factor) was fitted, to 148 runs of 22 models 
 from collections.abc import Callable
 
 import pytest
+from times.shapes import shape
 
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.work import Step
@@ -99,3 +100,29 @@ def attention_us(replica: Replica, step: Step) -> float:
     times = Pass(replica, step).operator_times
     one = next(one for one in times if one.operator.kind == "attention")
     return float(one.time_s / one.operator.count * 1e6)
+
+
+QWEN3_235B = {"L": 94, "h": 4096, "heads": 64, "n_kv": 4, "d_h": 128, "inter": 12288, "moe_inter": 1536, "experts": 128,
+              "topk": 8, "vocab": 151936, "params": 235.1e9}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "tp, sequences, context, tpot_ms",
+    [  # Qwen3-235B-A22B-FP8 on H200, vLLM 0.12.0: means of closed loops, whose prompts take a tenth of it
+        # (ai-dynamo/aiconfigurator, systems/data/silicon_sample.csv: 2,000 or 4,000 tokens in, 2,000 out)
+        (2, 16, 3000, 51.7),
+        (2, 16, 5000, 53.2),
+        (4, 16, 9000, 33.7),
+    ],
+)
+def test_experts_in_whole_tiles(machine: Make, tp: int, sequences: int, context: int, tpot_ms: float) -> None:
+    """DeepGEMM reads all experts and computes 128 rows of each, however few tokens there are."""
+    model = shape(QWEN3_235B, "fp8_block")
+
+    def step_ms(version: str, slices: int) -> float:
+        replica = Replica(model, Layout(tensor_parallel_size=slices), machine("h200-sxm", "vllm", version), "bf16")
+        return float(Pass(replica, Step(decode=sequences, context=context)).time_s * 1e3)
+
+    assert step_ms("0.12.0", tp) == pytest.approx(tpot_ms, rel=0.15)
+    assert step_ms("0.19.0", tp) < 0.6 * tpot_ms  # Triton again
+    assert step_ms("0.12.0", 8) == pytest.approx(step_ms("0.11.0", 8))  # eight slices: Triton

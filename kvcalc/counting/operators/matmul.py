@@ -188,7 +188,7 @@ def expert_operators(
     rows = step.rows * (layout.data_parallel_size if layout.shares_experts else 1)
     size = sum(_expert_elements(t, mlp) * bits_per_weight(t.format, t.shape[-1]) / 8 for t in tensors)
     elements = sum(_expert_elements(tensor, mlp) for tensor in tensors)
-    load = ExpertLoad(mlp.experts, mlp.top_k, rows, size / parts, ranks)
+    load = ExpertLoad(mlp.experts, mlp.top_k, rows, size / parts, ranks, parts)
     chosen = rows * mlp.top_k / ranks
     moved = (2 * model.hidden + 3 * mlp.expert_width / parts) * element_bytes(model.dtype)
     weight = tensors[0].format

@@ -28,6 +28,10 @@ WEIGHT_ONLY_4 = ("mxfp4", "int4")
 # or 8 of 256. With more (8 of 128, replicas that share experts) tiles fill: at MANY_ROWS they are those of a model of
 # few experts. deepseek-ai/DeepGEMM has 1.2 to 1.3 PFLOP/s on H800 at 4,096 to 8,192 rows a group.
 FEW_ROWS, MANY_ROWS = 256, 2048
+# Rows of a tile of DeepGEMM's contiguous layout, and what it takes: vLLM 0.11.1 to 0.14 on Hopper, where scales are
+# powers of two by default (pull request 26197) and TritonOrDeepGemmExperts then never falls back to Triton; from eight
+# slices on it does (29346). compute_aligned_M gives every expert the rows that may be lacking to a whole tile.
+TILE_ROWS, PADDED, MOST_PARTS = 128, "fp8-block", 7
 
 
 def shared_tiles(shares: dict[int, float], experts: int, rows: Quantity) -> Quantity:
@@ -46,6 +50,29 @@ def shared_tiles(shares: dict[int, float], experts: int, rows: Quantity) -> Quan
     return share * filled ** (log(most / share) / log(MANY_ROWS / FEW_ROWS))
 
 
+def padded(operator: Operator) -> Operator:
+    """The same where each expert's rows are filled up to whole tiles and all experts are read.
+
+    >>> from kvcalc.counting.work import ExpertLoad
+    >>> one = Operator("experts", "experts", 1, flops=64, rows=64, experts=ExpertLoad(8, 2, 32, 10.0))
+    >>> many = padded(one)
+    >>> many.rows, many.flops, many.weight_bytes
+    (1080, 1080.0, 80.0)
+    """
+    load = operator.experts
+    assert load is not None
+    held = load.experts // load.ranks
+    rows = operator.rows + held * (TILE_ROWS - 1)
+    more = rows / operator.rows
+    return replace(
+        operator,
+        rows=rows,
+        flops=operator.flops * more,
+        activation_bytes=operator.activation_bytes * more,
+        weight_bytes=held * load.expert_bytes,
+    )
+
+
 def experts_seconds(operator: Operator, machine: Machine) -> Times:
     """(latency, work): the fastest of the kernels that were measured for this GPU and format."""
     load = operator.experts
@@ -60,14 +87,18 @@ def experts_seconds(operator: Operator, machine: Machine) -> Times:
         )
         latency, work = gemm_seconds(half, machine)
         return 2 * latency, 2 * work
+    pads = machine.profile.padded_experts and operator.format == PADDED and load.parts <= MOST_PARTS
+    if pads:
+        operator = padded(operator)
     dtype, _ = arithmetic(machine.gpu, operator.compute)
     usable = [row for row in machine.kernels.experts if row.chosen]
     widened = WEIGHT_ONLY_4 if operator.bits <= 4 and dtype not in NARROW else ()
-    equals = EQUALS.get(operator.format, ())
-    names = (operator.format, *equals, *widened, dtype, ALIKE.get(dtype, dtype), ANY)
-    rows = next((found for name in names if (found := [row for row in usable if row.dtype == name])), usable)
+    alike = (operator.format, *EQUALS.get(operator.format, ()))
+    names = (*((name,) for name in widened), (dtype,), (ALIKE.get(dtype, dtype),), (ANY,))
+    rows = next((found for some in (alike, *names) if (found := [one for one in usable if one.dtype in some])), usable)
     shares = {int(least_held): share for least_held, share in machine.kernels.experts_flops_share.items()}
-    flops_share = machine.sustained_share * shared_tiles(shares, load.experts, operator.rows / load.woken)
+    filled = MANY_ROWS if pads else operator.rows / load.woken
+    flops_share = machine.sustained_share * shared_tiles(shares, load.experts, filled)
     totals: list[Quantity] = []
     for row in rows:
         peak = arithmetic(machine.gpu, QUANTIZES.get(row.dtype, operator.compute))[1]
