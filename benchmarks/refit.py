@@ -35,6 +35,7 @@ from times.points import Point, point_of, predict
 from times.refit_check import TOLERANCE, differences, kept
 from times.refit_kernels import fit_all, generic, rounded, sources, write
 from times.refit_speculation import SPECULATION
+from times.reported import reported
 from times.setting import Case, forget_machines
 
 from kvcalc.catalog.files.toml import data_dir
@@ -130,7 +131,9 @@ def make(folder: Path, save: bool, kernels: bool = True, ranges: bool = True) ->
         fit_kernels(cases, save)
     points = points_of(cases, shipped_tables())
     tables = fit_engines(points, shipped_tables(), leave_out=ranges)
-    around, own = fit_ranges(points, tables, cases) if ranges else ([], [])
+    reports = folder.resolve().parent / "reports"
+    strangers = reported(reports / "speed.json")
+    around, own = fit_ranges(points, tables, cases, strangers) if ranges else ([], [])
     if save:
         mine = {table["name"] for table in rows_of_file(OWN_ENGINES, "profile")}
         write(ENGINES, ENGINES_HEADER, {"profile": [table for table in tables if table["name"] not in mine]})
@@ -138,7 +141,6 @@ def make(folder: Path, save: bool, kernels: bool = True, ranges: bool = True) ->
     if save and ranges:
         write(RANGES, RANGES_HEADER, {"range": around})
         write(OWN_RANGES, OWN_HEADER, {"range": own})
-    reports = folder.resolve().parent / "reports"
     refit_speculation.refit(folder, reports / "speed.json", save)
     if (reports / "llama_bench.json").is_file():
         print("\nllama.cpp: points, devices, error, left out by device")

@@ -3,14 +3,15 @@
 1. A point weighs 1/√(points of its cell), so that a large cell does not set the range alone.
 2. The weighted 10 % and 90 % quantiles of ln(measured / estimated) are the range,
 3. widened by 1.15 about their middle, for few cells know their own quantiles badly.
-Coverage is counted on cells that are left out of these steps as well.
+Coverage is counted on cells that are left out of these steps as well. Of decode strangers' reports count too, each
+source as much as a cell.
 
 The files say which kinds there are. A point speaks for the most special one of its kinds. The general ones are of
 present-day serving; one with too few cells stays as it was set.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ FEW_CELLS = 4  # a range of fewer cells is that of a wider kind, or set by hand
 STRANGER = "nobody"  # a maker of whose GPUs no class says anything
 SERVING = ("tpot", "ttft", "alone")
 Residuals = dict[str, list[tuple[float, Hashable]]]
+Reported = tuple[Sequence[str], float, Hashable]  # kinds, the residual, where it was reported
 
 
 class Range(NamedTuple):
@@ -44,24 +46,28 @@ class Range(NamedTuple):
     coverage: float
 
 
-def fit_range(log_ratios: Any, cells: Sequence[Hashable]) -> Range:
-    """The range of some left-out points, and its coverage on cells left out of it."""
-    low, high = _quantiles(log_ratios, cells)
+def fit_range(log_ratios: Any, cells: Sequence[Hashable], sources: Collection[Hashable] = ()) -> Range:
+    """The range of some left-out points, and its coverage on cells left out of it.
+
+    `sources` are cells of few points that weigh as much as the median of the others.
+    """
+    low, high = _quantiles(log_ratios, cells, sources)
     inside = []
     for cell in sorted(set(cells), key=str):
         mine = np.array([one == cell for one in cells])
         if mine.all():
             continue
         kept = [one for one, is_mine in zip(cells, mine, strict=True) if not is_mine]
-        left, right = _quantiles(log_ratios[~mine], kept)
+        left, right = _quantiles(log_ratios[~mine], kept, sources)
         inside.extend((log_ratios[mine] >= left) & (log_ratios[mine] <= right))
     coverage = float(np.mean(inside)) if inside else float("nan")
     return Range(float(np.exp(low)), float(np.exp(high)), len(cells), len(set(cells)), coverage)
 
 
-def _quantiles(log_ratios: Any, cells: Sequence[Hashable]) -> tuple[float, float]:
+def _quantiles(log_ratios: Any, cells: Sequence[Hashable], sources: Collection[Hashable]) -> tuple[float, float]:
     sizes = Counter(cells)
-    weight = np.array([sizes[cell] ** -0.5 for cell in cells])
+    usual = float(np.median([size**0.5 for cell, size in sizes.items() if cell not in sources] or [1.0]))
+    weight = np.array([usual / sizes[cell] if cell in sources else sizes[cell] ** -0.5 for cell in cells])
     order = np.argsort(log_ratios)
     reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
     low, high = np.interp([LOW, HIGH], reached, log_ratios[order])
@@ -69,8 +75,13 @@ def _quantiles(log_ratios: Any, cells: Sequence[Hashable]) -> tuple[float, float
     return middle - half, middle + half
 
 
-def fit_ranges(points: Sequence[Point], fitted: Tables, cases: Mapping[str, Sequence[Case]]) -> tuple[Tables, Tables]:
-    """Ranges of the commands and of the benchmarks alone, from residuals of cells left out of every fit."""
+def fit_ranges(
+    points: Sequence[Point], fitted: Tables, cases: Mapping[str, Sequence[Case]], reports: Iterable[Reported] = ()
+) -> tuple[Tables, Tables]:
+    """Ranges of the commands and of the benchmarks alone, from residuals of cells left out of every fit.
+
+    `reports` are strangers' single figures, whom no constant saw; each source is a cell.
+    """
     found = _kernels(cases)
     shipped, own = tables(FILE, "range"), tables(RANGES, "range")
     names = [row["kind"] for row in (*shipped, *own)]
@@ -82,7 +93,13 @@ def fit_ranges(points: Sequence[Point], fitted: Tables, cases: Mapping[str, Sequ
     for point, have in zip(unmeasured, left_out_all(unmeasured, fitted), strict=True):
         kinds = [f"{kind}-unmeasured" for kind in kinds_of(point, known)]
         _file(found, point, float(have), _spoken_for(point, kinds, names))
-    return _written(found, shipped), _written(found, own)
+    sources: set[Hashable] = set()
+    for kinds, ratio, source in reports:
+        kind = next((one for one in kinds if one in names and one in found), None)
+        if kind is not None:
+            found[kind].append((ratio, source))
+            sources.add(source)
+    return _written(found, shipped, sources), _written(found, own, sources)
 
 
 def _spoken_for(point: Point, kinds: Sequence[str], names: Sequence[str]) -> str | None:
@@ -122,7 +139,7 @@ def _kernels(cases: Mapping[str, Sequence[Case]]) -> Residuals:
     return found
 
 
-def _written(found: Residuals, shipped: Tables) -> Tables:
+def _written(found: Residuals, shipped: Tables, sources: Collection[Hashable]) -> Tables:
     """The rows of a file made again from the residuals of their kinds; those without stay as they are."""
     rows = []
     for row in shipped:
@@ -131,7 +148,7 @@ def _written(found: Residuals, shipped: Tables) -> Tables:
         if cells < FEW_CELLS:
             rows.append(row)
             continue
-        made = fit_range(np.array([ratio for ratio, _ in some]), [cell for _, cell in some])
+        made = fit_range(np.array([ratio for ratio, _ in some]), [cell for _, cell in some], sources)
         print(f"{row['kind']:<34}{made.low:>7.2f}{made.high:>7.2f}{made.points:>7}{made.cells:>5}{made.coverage:>7.0%}")
         rows.append(rounded({"kind": row["kind"]} | made._asdict()))
     return rows

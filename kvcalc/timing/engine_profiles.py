@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kvcalc.specs.versions import Version, parse_version, release
 
 FILE = Path(__file__).with_name("engines.toml")
-OWN = ("vendor", "points", "cells", "error", "note")  # never taken from another profile
+OWN = ("vendor", "points", "cells", "error", "note", "by_hand")  # never taken from another profile
 DEFAULT = "serving"  # what an engine without a profile of its own is taken for
 
 
@@ -65,6 +65,7 @@ class Profile(NamedTuple):
     cells: int = 0
     error: float = 0
     note: str = ""
+    by_hand: tuple[str, ...] = ()  # of its own constants, those that no fit makes: judgements, with why in `note`
 
     @property
     def began(self) -> Version:
@@ -84,7 +85,7 @@ def resolved(tables: list[dict[str, Any]]) -> tuple[Profile, ...]:
     for table in tables:
         inherited = {key: value for key, value in by_name.get(table.get("like", ""), {}).items() if key not in OWN}
         by_name[table["name"]] = inherited | {key: value for key, value in table.items() if key != "like"}
-    return tuple(Profile(**table) for table in by_name.values())
+    return tuple(Profile(**{**table, "by_hand": tuple(table.get("by_hand", ()))}) for table in by_name.values())
 
 
 def profile_for(engine: str, version: str | None = None, maker: str = "") -> Profile:

@@ -35,8 +35,8 @@ from kvcalc.timing.replica import Replica
 
 LARGEST_BATCH = 65_536
 # How many run at once is itself an estimate, and those that wait their turn at the prompt do not decode: with more
-# clients than places, measured times per token are up to a quarter below the estimate. A judgement on some twenty runs.
-CROWDED_LOW, CROWDED_HIGH = 0.9, 1.15
+# clients than places, measured times per token are up to a quarter below the estimate. A judgement on some thirty runs.
+CROWDED_LOW, CROWDED_HIGH = 0.85, 1.15
 FEWER = 0.9  # of the sequences: between the two a step is taken as linear
 NO_DRAFTS = Estimate(1.0, 1.0, 1.0)
 

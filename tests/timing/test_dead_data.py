@@ -21,7 +21,7 @@ from kvcalc.timing.machine import with_profile
 from kvcalc.timing.ranges import Timed, kinds, spreads
 
 PACKAGE = Path(kvcalc.__file__).parent
-EVIDENCE = {"name", "engine", "since", "vendor", "points", "cells", "error", "note"}
+EVIDENCE = {"name", "engine", "since", "vendor", "points", "cells", "error", "note", "by_hand"}
 # Engines of benchmarks: what they measured is in the fits, and no command serves with them.
 BENCHMARKS_ONLY = {"gpt-fast", "mlperf", "any"}
 OF_BENCHMARKS = {"arrival_wait"}  # of MLPerf's scenarios
