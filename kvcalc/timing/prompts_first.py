@@ -29,7 +29,7 @@ on the event simulation of the same steps
 from dataclasses import replace
 
 from kvcalc.counting.arrays import Quantity, greatest, least
-from kvcalc.timing.closed_loop import Load, Loop, Times, Turn, shared, together, with_first
+from kvcalc.timing.closed_loop import FEWEST, Load, Loop, Times, Turn, shared, together, with_first
 
 ROUNDS = 4
 # Steps by which answers are drawn apart, over those that decode runs for meanwhile: gathered below, free above.
@@ -90,6 +90,7 @@ def gathered(turn: Turn, away: Quantity, rho: Quantity) -> Quantity:
     Answers that are drawn apart by less than decode runs meanwhile are gathered again: all clients march as one, if
     prompts halt decode for long enough (`rho`, of clients that come evenly).
     """
+    away = greatest(away, FEWEST)  # of one client alone nothing is away
     long = greatest(least(rho - 1, 1), 0)
     share = long * greatest(least((LOOSE - turn.drawn / away) / (LOOSE - TIGHT), 1), 0)
     return turn.crowd + share * greatest((turn.further + away) / away - turn.crowd, 0)
