@@ -94,8 +94,8 @@ def fit_ranges(
         kinds = [f"{kind}-unmeasured" for kind in kinds_of(point, known)]
         _file(found, point, float(have), _spoken_for(point, kinds, names))
     sources: set[Hashable] = set()
-    for kinds, ratio, source in reports:
-        kind = next((one for one in kinds if one in names and one in found), None)
+    for known_as, ratio, source in reports:
+        kind = next((one for one in known_as if one in names and one in found), None)
         if kind is not None:
             found[kind].append((ratio, source))
             sources.add(source)
