@@ -236,3 +236,8 @@ def test_each_length_says_how_fast_one_sequence_is_alone(cli: Cli) -> None:
     row = next(row for row in result["by_context"] if row["context"] == 2048)
     step = cli("step llama-3.1-8b -q q4_k_m --gpu rtx4070 --engine llamacpp --batch 1 --context 2048 --json").result
     assert row["alone_tokens_per_s"]["value"] == pytest.approx(1 / step["estimate_s"]["value"])
+
+
+def test_memory_is_of_one_gpu_or_of_cards_that_are_taken_as_one(cli: Cli) -> None:
+    for gpu, said in (("rtx3090", "Memory of one GPU"), ("rtx3090+rtx3060", "Memory of all cards")):
+        assert said in cli(f"size llama-3-8b --gpu {gpu} --engine llamacpp -q q8_0").out

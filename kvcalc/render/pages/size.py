@@ -13,6 +13,8 @@ from kvcalc.results.data import data_of
 from kvcalc.results.size import MemoryTerm, SizeReport, SizeResult
 from kvcalc.units import GIB, format_bytes, format_count, format_gib, format_seconds, format_things, format_usd
 
+TOGETHER = " + "  # in the title of cards that llama.cpp splits the layers over: they are taken as one
+
 
 def page(report: SizeReport) -> Page:
     """The verdict, how fast and for how much, what fits, the memory, what would change it."""
@@ -71,7 +73,7 @@ def _memory(result: SizeResult, pool_given: bool) -> Facts:
         spread = _spread(result.kv_pool_low_bytes_per_gpu, result.kv_pool_high_bytes_per_gpu)
         given = "given" if pool_given else ""
         rows.append(("cache pool", format_gib(result.kv_pool_bytes_per_gpu), spread or given))
-    return Facts(title="Memory of one GPU", rows=tuple(rows))
+    return Facts(title=f"Memory of {'all cards' if TOGETHER in result.gpu else 'one GPU'}", rows=tuple(rows))
 
 
 def _remark(term: MemoryTerm) -> str:
