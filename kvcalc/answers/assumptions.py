@@ -28,6 +28,24 @@ def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
     )
 
 
+def _on_host(deployed: Deployed) -> Iterator[Assumption]:
+    """Weights that stay in the host's memory."""
+    what, read_bytes = deployed.prefetch, deployed.replica.offload_bytes
+    if read_bytes:
+        why = (
+            "weights in the host's memory are read over its link in every pass (UVA, vLLM's way for --cpu-offload-gb), "
+            "and no computing hides it; --offload-group-size N fetches layers ahead"
+        )
+        yield Assumption(name="cpu offload", value=read_bytes, why=why)
+    if what is not None:
+        beside = " (in place of --cpu-offload-gb)" if deployed.deployment.cpu_offload_bytes else ""
+        why = (
+            f"bytes of {len(what.places)} of {what.layers} layers in the host's memory, copied while layers before "
+            f"them compute{beside}, at the link's whole bandwidth; buffers for {min(what.ahead, len(what.places))}"
+        )
+        yield Assumption(name="prefetched weights", value=what.host_bytes, why=why)
+
+
 def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     """What a step's bytes and links took for granted; the lessons' step reads every expert."""
     found, deployment = [], deployed.deployment
@@ -38,12 +56,8 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     left = leaves_node(deployment, deployed.gpus_per_node)
     if left is not None:
         found.append(Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"))
-    if deployment.cpu_offload_bytes and deployed.engine.TIMED:
-        why = (
-            "weights in the host's memory are read over its link in every pass (UVA, vLLM's way for --cpu-offload-gb), "
-            "and no computing hides it; --offload-group-size, which prefetches, is not modelled"
-        )
-        found.append(Assumption(name="cpu offload", value=deployed.replica.offload_bytes, why=why))
+    if deployed.engine.TIMED:
+        found.extend(_on_host(deployed))
     if deployment.enforce_eager and deployed.engine.TIMED:
         each = deployed.replica.machine.profile.eager_layer_s
         why = "without graphs the host launches kernel by kernel: seconds of a layer at least, from one report"

@@ -7,6 +7,7 @@ from kvcalc.catalog.prices import bill
 from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.layout import pipeline_stages
 from kvcalc.counting.placement import host_part
+from kvcalc.counting.prefetch import Prefetch, prefetch_of
 from kvcalc.engines import (
     admitted_sequences,
     cache_dtype,
@@ -161,11 +162,17 @@ class Deployed:
             budget=self.max_num_batched_tokens,
             ideal=not self.engine.TIMED,
             eager=deployment.enforce_eager,
-            offload_bytes=min(deployment.cpu_offload_bytes, self.weight_bytes_per_gpu),
+            offload_bytes=0 if self.prefetch else min(deployment.cpu_offload_bytes, self.weight_bytes_per_gpu),
+            prefetch=self.prefetch,
             recv_interval=deployment.scheduler_recv_interval or 1,
             ahead=int(self.engine.plans_ahead(deployment.engine_version)),
             host=part,
         )
+
+    @cached_property
+    def prefetch(self) -> Prefetch | None:
+        """Layers whose weights are fetched from the host."""
+        return prefetch_of(self.model, self.deployment)
 
     @property
     def front_end_s(self) -> float:

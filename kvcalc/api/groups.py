@@ -104,6 +104,9 @@ class Memory(TypedDict, Generic[One], total=False):
     kv_memory: One
     overhead: One
     cpu_offload_gb: One
+    offload_group_size: One
+    offload_num_in_group: One
+    offload_prefetch_step: One
     swap_space: One
 
 

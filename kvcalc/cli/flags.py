@@ -135,6 +135,11 @@ MEMORY = (
     _text("Memory", "kv_memory_bytes", "--kv-memory", "SIZE", "Set the cache pool per GPU outright: 50GB, 46GiB."),
     _text("Memory", "overhead_bytes", "--overhead", "SIZE", "Memory per GPU besides weights and cache: 3GiB."),
     _text("Memory", "cpu_offload_bytes", "--cpu-offload-gb", "GIB", "Weights kept in CPU memory, GiB per GPU."),
+    _text(
+        "Memory", "offload_group_size", "--offload-group-size", "N", "Of every N layers, fetch the last from the host."
+    ),
+    _text("Memory", "offload_num_in_group", "--offload-num-in-group", "N", "How many of each N layers those are (1)."),
+    _text("Memory", "offload_prefetch_step", "--offload-prefetch-step", "N", "Layers that are fetched ahead (1)."),
     _text("Memory", "swap_space_bytes", "--swap-space", "GIB", "CPU swap space, GiB per GPU."),
 )
 

@@ -87,6 +87,15 @@ def rank_weights(
     return RankWeights(stages=tuple(stages))
 
 
+def layer_bytes(model: ModelSpec, layout: Layout, layer: int) -> int:
+    """Bytes of one layer's tensors on one rank.
+
+    Unit: bytes
+    """
+    one = frozenset({layer})
+    return sum(_layers_bytes(group, model, layout, None, USUAL, one) for group in model.groups)
+
+
 def _layers_bytes(
     group: LayerGroup,
     model: ModelSpec,

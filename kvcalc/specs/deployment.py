@@ -160,6 +160,9 @@ class Deployment(Layout):
     kv_memory_bytes: Annotated[Bytes | None, Within(gt=0), byte_size("--kv-memory")] = None  # per GPU; the pool itself
     overhead_bytes: Annotated[Bytes | None, byte_size("--overhead")] = None  # per GPU; replaces the predicted one
     cpu_offload_bytes: Annotated[Bytes, gib("--cpu-offload-gb")] = 0
+    offload_group_size: Annotated[int, Within(ge=0, le=10**4), count("--offload-group-size")] = 0
+    offload_num_in_group: Annotated[int, Within(ge=1, le=10**4), count("--offload-num-in-group")] = 1
+    offload_prefetch_step: Annotated[int, Within(ge=1, le=10**4), count("--offload-prefetch-step")] = 1
     swap_space_bytes: Annotated[Bytes, gib("--swap-space")] = 0
     # llama.cpp
     backend: Literal["cuda", "hip", "vulkan", "metal", "sycl"] | None = None  # None: the GPU vendor's own

@@ -12,6 +12,7 @@ from typing import Literal
 
 from kvcalc.counting.arrays import Quantity, greatest, is_array, least
 from kvcalc.counting.params import total_parameters
+from kvcalc.counting.prefetch import with_copies
 from kvcalc.counting.work import Operator, Step
 from kvcalc.formulas.prefill import mixed_step_bytes, prefill_flops
 from kvcalc.formulas.step import compute_time, memory_time
@@ -28,6 +29,7 @@ from kvcalc.timing.estimate import (
     prompt_time,
 )
 from kvcalc.timing.lesson import lesson_terms
+from kvcalc.timing.peaks import host_link
 from kvcalc.timing.ranges import Timed, range_around
 from kvcalc.timing.replica import Replica
 from kvcalc.timing.roofline import Bound, bound, operator_bound_total
@@ -103,7 +105,7 @@ class Pass:
     def operator_bound_s(self) -> Quantity:
         """Operator by operator, each at the roof that binds it."""
         machine = self.replica.machine
-        return operator_bound_total(self.operators, machine.gpu, machine.gpus_per_node)
+        return self._with_copies(operator_bound_total(self.operators, machine.gpu, machine.gpus_per_node))
 
     @cached_property
     def operator_times(self) -> tuple[OperatorTime, ...]:
@@ -164,7 +166,14 @@ class Pass:
         if self.replica.eager:
             # The host launches kernel by kernel, and a short kernel waits for its launch.
             whole = greatest(whole, profile.eager_layer_s * sums.layers)
-        return whole
+        return self._with_copies(whole)
+
+    def _with_copies(self, computing_s: Quantity) -> Quantity:
+        """What layers wait for weights that are fetched from the host."""
+        what = self.replica.prefetch
+        if what is None:
+            return computing_s
+        return with_copies(computing_s, host_link(self.replica.machine.gpu).bandwidth_bytes_per_s, what)
 
     @cached_property
     def without_prompts(self) -> "Pass":

@@ -8,6 +8,7 @@ from kvcalc.counting.cache import CacheProfile, cache_profile
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.params import active_parameters
 from kvcalc.counting.placement import HostPart, placed_operators
+from kvcalc.counting.prefetch import Prefetch
 from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
 from kvcalc.specs.model import ModelSpec, MoeMlp, Recurrent
@@ -32,6 +33,7 @@ class Replica:
     ideal: bool = False
     eager: bool = False  # kernels are launched one by one, not as a graph
     offload_bytes: int = 0  # of weights, per GPU, that stay in the host's memory
+    prefetch: Prefetch | None = None  # layers whose weights are fetched from there ahead of their turn
     host: HostPart | None = None  # of llama.cpp's layers and experts, what stays with the CPU
     recv_interval: int = 1  # decode steps between two looks for new requests
     ahead: int = 1  # steps that are planned before the results of the last are known
@@ -94,7 +96,7 @@ class Replica:
         Launches without graphs, weights that stay in the host's memory, all-reduces from node to node.
         """
         node = self.machine.gpus_per_node or self.machine.gpu.gpus_per_node
-        if self.eager or self.offload_bytes or self.layout.tensor_parallel_size > node:
+        if self.eager or self.offload_bytes or self.prefetch or self.layout.tensor_parallel_size > node:
             return "judged"
         return "unmeasured" if self.unusual else "measured"
 

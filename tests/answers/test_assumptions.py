@@ -63,6 +63,7 @@ def test_a_length_above_the_models_maximum_is_a_warning_and_an_assumption(
 
 def test_what_the_times_leave_out() -> None:
     assert "cpu offload" in names("llama-3-8b", cpu_offload_bytes="10")
+    assert "prefetched weights" in names("llama-3-8b", offload_group_size="8")
     assert "swap space" in names("llama-3-8b", swap_space_bytes="4")
 
 

@@ -46,9 +46,10 @@ class LlamaCpp(Rules):
 
         Raises KvcalcError for vLLM's way to leave weights with the host.
         """
-        if deployment.cpu_offload_bytes:
+        if deployment.cpu_offload_bytes or deployment.offload_group_size:
+            flag = "--cpu-offload-gb" if deployment.cpu_offload_bytes else "--offload-group-size"
             raise KvcalcError(
-                "--cpu-offload-gb is vLLM's: llama.cpp leaves whole layers to the CPU, which computes them there",
+                f"{flag} is vLLM's: llama.cpp leaves whole layers to the CPU, which computes them there",
                 hint="-ngl N keeps N layers on the GPU; --n-cpu-moe N leaves the experts of N layers to the CPU",
             )
         if deployment.ctx_size is None:

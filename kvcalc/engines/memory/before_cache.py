@@ -3,6 +3,7 @@
 Source: each engine's `memory.py`; what is given outright stands for what would be predicted
 """
 
+from kvcalc.counting.prefetch import prefetch_of
 from kvcalc.engines.contract import Memory, Rules
 from kvcalc.engines.memory.budget import ByteRange, MemoryBudget
 from kvcalc.engines.memory.lora import adapter_bytes
@@ -31,6 +32,9 @@ def start_of(
         weights_bytes: bytes of weights on the fullest GPU, as loaded.
         observed: what a start-up log says and no flag does.
     """
+    prefetch = prefetch_of(model, deployment)
+    if prefetch is not None:
+        weights_bytes = max(0, weights_bytes - prefetch.freed_bytes)
     return Start(
         shape=profile_shape(model, deployment),
         gpu=gpu,
@@ -45,7 +49,8 @@ def start_of(
 def budget_of(start: Start, engine: Memory, rules: Rules) -> MemoryBudget:
     """Where one GPU's memory goes, what was given outright in the place of what is predicted."""
     deployment = start.deployment
-    on_gpu = max(0, start.weights_bytes - deployment.cpu_offload_bytes)
+    read_there = 0 if deployment.offload_group_size else deployment.cpu_offload_bytes
+    on_gpu = max(0, start.weights_bytes - read_there)
     found = engine.budget(start._replace(weights_bytes=on_gpu))
     if start.gpu.unified_memory and rules.TIMED:
         found = beside_the_host(found, start.gpu, rules.ASKS_FOR_SHARE)

@@ -44,6 +44,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "num_speculative_tokens": st.integers(0, 5),
     "max_loras": st.integers(0, 4),
     "kv_memory_bytes": st.one_of(st.none(), st.integers(1, 10**12)),
+    "offload_group_size": st.sampled_from([0, 8]),
+    "offload_num_in_group": st.sampled_from([1, 2]),
+    "offload_prefetch_step": st.sampled_from([1, 3]),
     "cpu_offload_bytes": st.integers(0, 4).map(lambda gib: gib << 30),
     "overhead_bytes": st.sampled_from([None, 3 << 30]),
 }

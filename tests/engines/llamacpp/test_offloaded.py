@@ -30,3 +30,5 @@ def test_vllms_way_to_offload_is_none_of_its_own() -> None:
     with pytest.raises(KvcalcError, match="--cpu-offload-gb is vLLM's") as caught:
         ask("llama-3-8b", {"gpu": "rtx3090", "engine": "llamacpp", "cpu_offload_bytes": "4"})
     assert "-ngl" in caught.value.hint
+    with pytest.raises(KvcalcError, match="--offload-group-size is vLLM's"):
+        ask("llama-3-8b", {"gpu": "rtx3090", "engine": "llamacpp", "offload_group_size": "4"})
