@@ -20,3 +20,4 @@ class Calibration(Frozen):
     error_without: float | None = None
     source: str = ""  # the files
     date: str | None = None
+    served: str = ""  # model, weights and layout that were measured

@@ -2,15 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from kvcalc import clock
-from kvcalc.answers.calibrate.fit import fit, observations
+from kvcalc.answers.calibrate.both import served_of
+from kvcalc.answers.calibrate.fit import fit
+from kvcalc.answers.calibrate.notes import doubts, kept
+from kvcalc.answers.calibrate.observed import Observation, left_out, observations
 from kvcalc.answers.explain import figure_of
 from kvcalc.answers.question import Question
 from kvcalc.catalog.bench.read import read_results
+from kvcalc.errors import KvcalcError
 from kvcalc.results.base import Figure
 from kvcalc.results.calibration import CalibrationReport, CalibrationResult, Compared
-from kvcalc.specs.base import replace
+from kvcalc.specs.base import Assumption, replace
 from kvcalc.specs.calibration import Calibration
 from kvcalc.specs.gpu import GpuSpec
 
@@ -28,10 +33,12 @@ def calibrate_from(
     Raises:
         KvcalcError: a file that cannot be read, or a measurement that this deployment cannot have made.
     """
-    seen = observations(question, [one for path in files for one in read_results(path)])
+    seen, beyond = _observed(question, files)
     plain = Calibration(engine=question.deployment.engine)
     names = ", ".join(path.name for path in files)
-    factors = replace(fit(question.deployment.engine, seen), source=names, date=clock.today().isoformat())
+    factors = replace(
+        fit(question.deployment.engine, seen), source=names, date=clock.today().isoformat(), served=served_of(question)
+    )
     assert factors.error is not None
     assert factors.error_without is not None
     result = CalibrationResult(
@@ -54,16 +61,33 @@ def calibrate_from(
         ),
         spec_file=None if spec_file is None else str(spec_file),
     )
-    inputs = {
+    report = CalibrationReport(
+        inputs=_inputs(question, files),
+        result=result,
+        assumptions=(*question.assumptions, *beyond, *kept(factors)),
+        figures=tuple(_working(result)),
+        warnings=tuple(doubts(factors)),
+    )
+    return report, replace(question.the_gpu, calibration=factors)
+
+
+def _inputs(question: Question, files: Sequence[Path]) -> dict[str, Any]:
+    return {
         "model": question.model.name,
         "gpu": question.the_gpu.name,
         "engine": question.deployment.engine,
         "from": [str(path) for path in files],
     }
-    report = CalibrationReport(
-        inputs=inputs, result=result, assumptions=question.assumptions, figures=tuple(_working(result))
-    )
-    return report, replace(question.the_gpu, calibration=factors)
+
+
+def _observed(question: Question, files: Sequence[Path]) -> tuple[list[Observation], tuple[Assumption, ...]]:
+    """What the files measured, and which of their runs are left out."""
+    measured = [one for path in files for one in read_results(path)]
+    seen, beyond = observations(question, measured), left_out(question, measured)
+    if beyond and not seen:
+        hint = "give runs with as many clients as run at once, or fewer"
+        raise KvcalcError(f"{beyond[0].value}: {beyond[0].why}", hint=hint)
+    return seen, beyond
 
 
 def _working(result: CalibrationResult) -> Iterator[Figure]:

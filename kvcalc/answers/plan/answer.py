@@ -79,12 +79,23 @@ def plan(
             _latencies(settings, asked.workload),
             *asked.traced.assumptions,
             *first.question.assumptions,
-            *assumptions_of(first),
+            *_assumed(best[0]),
             *unused_flags(best[0], asked),
         ),
         sources=(*first.model.sources, *first.gpu.sources.values()),
         warnings=(*first.model.warnings, *first.bill.warnings),
     )
+
+
+def _assumed(first: Found) -> tuple[Assumption, ...]:
+    """Of the first deployment; what a calibration changes is said of the clients that it has here."""
+    deployed = first.fleet.deployed
+    found = assumptions_of(deployed)
+    if deployed.gpu.calibration is None:
+        return found
+    from kvcalc.answers.calibrate.both import figures_at, with_figures
+
+    return with_figures(found, deployed, partial(figures_at, concurrency=first.point.clients))
 
 
 def _working(asked: Asked, best: Sequence[Found], result: PlanResult) -> tuple[Figure, ...]:

@@ -97,7 +97,7 @@ def simulate(
         inputs=_inputs(deployed, settings, workload),
         result=replace(result, highest_rate=found),
         figures=_working(runs, replica, result) if with_working else (),
-        assumptions=_assumptions(deployed, workload, replica),
+        assumptions=_assumptions(deployed, settings, workload, replica),
         sources=deployed.sources,
         warnings=(*_warnings(deployed, result), *opening_warnings(runs[0])),
     )
@@ -233,9 +233,17 @@ def _inputs(deployed: Deployed, settings: SimulateSettings, workload: Workload) 
     )
 
 
-def _assumptions(deployed: Deployed, workload: Workload, replica: Simulated) -> tuple[Assumption, ...]:
+def _assumptions(
+    deployed: Deployed, settings: SimulateSettings, workload: Workload, replica: Simulated
+) -> tuple[Assumption, ...]:
     found = (*deployed.question.assumptions, *workload.assumptions, *assumptions_of(deployed), *replica.assumptions)
-    return tuple(dict.fromkeys(found))
+    found = tuple(dict.fromkeys(found))
+    if deployed.gpu.calibration is None:
+        return found
+    from kvcalc.answers.calibrate.both import with_figures
+    from kvcalc.answers.simulate.without import without_calibration
+
+    return with_figures(found, deployed, lambda plain: without_calibration(plain, settings, workload.requests))
 
 
 def _warnings(deployed: Deployed, result: SimulateResult) -> tuple[str, ...]:

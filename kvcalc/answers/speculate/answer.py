@@ -19,7 +19,8 @@ from kvcalc.counting.arrays import single
 from kvcalc.errors import KvcalcError
 from kvcalc.results.data import data_of
 from kvcalc.results.speculate import SpeculateReport, SpeculateResult
-from kvcalc.specs.base import Source, replace
+from kvcalc.specs.base import Assumption, Source, replace
+from kvcalc.units import format_seconds
 
 
 def speculate(
@@ -52,7 +53,7 @@ def speculate(
         figures=(*speculate_working(rounds, result), *serving_working(plain_speed)) if with_working else (),
         assumptions=(
             *question.assumptions,
-            *assumptions_of(target),
+            *_assumed(target, result, question, settings),
             *point.assumptions,
             *assumed,
             *placed,
@@ -63,6 +64,24 @@ def speculate(
         sources=_sources(target, found),
         warnings=plain_speed.warnings,
     )
+
+
+def _assumed(
+    target: Deployed, found: SpeculateResult, question: Question, settings: SpeculateSettings
+) -> tuple[Assumption, ...]:
+    """Of the target; what a calibration changes is said of the speed-up, at the same draft length."""
+    assumed = assumptions_of(target)
+    if target.gpu.calibration is None:
+        return assumed
+    from kvcalc.answers.calibrate.both import with_figures
+
+    def figures(plain: Deployed) -> str:
+        asked = question._replace(gpu=plain.gpu)
+        other = speculate(asked, replace(settings, gamma=found.gamma or None), with_working=False).result
+        speedup = other.speedup if isinstance(other.speedup, int | float) else other.speedup.value
+        return f"a speed-up of {speedup:.2f}, a plain step of {format_seconds(other.plain_step_s)}"
+
+    return with_figures(assumed, target, figures)
 
 
 def _with_own_layers(question: Question, draft: str | None) -> Question:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kvcalc.answers.calibrate.answer import calibrate_from
-from kvcalc.answers.calibrate.fit import fit, observations
+from kvcalc.answers.calibrate.fit import fit
+from kvcalc.answers.calibrate.observed import observations
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.device.calibration import toml_of
 from kvcalc.answers.explain import evaluate
