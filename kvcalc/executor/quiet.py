@@ -27,7 +27,8 @@ class Others:
         if self.device.is_gpu or last is None or self._last is None:
             return 0.0
         wall, busy, own = (now - then for now, then in zip(self._last, last, strict=True))
-        return max(0.0, busy - own) / (wall * (os.cpu_count() or 1)) if wall > 0 else 0.0
+        # Processors count in ticks: right after the last look a tick of theirs is more than all there was.
+        return min(1.0, max(0.0, busy - own) / (wall * (os.cpu_count() or 1))) if wall > 0 else 0.0
 
 
 def _busy() -> tuple[float, float, float] | None:
