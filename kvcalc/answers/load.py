@@ -41,6 +41,7 @@ class Clients(NamedTuple):
     concurrency: int
     running: int
     num_prompts: int
+    idle: int = 0  # clients that were asked for, and for whom there is no request
 
     @property
     def waiting(self) -> int:
@@ -48,10 +49,15 @@ class Clients(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        if not self.waiting:
-            return ()
         asked, running = format_count(self.concurrency), format_count(self.running)
-        return (f"of {asked} clients a replica {running} run at once: the others wait, and their wait is in the TTFT",)
+        found = []
+        if self.idle:
+            given = f"--num-prompts {self.num_prompts} is below --concurrency {self.concurrency + self.idle}"
+            found.append(f"{given}: {asked} clients have a request each, the others none")
+        if self.waiting:
+            said = f"of {asked} clients a replica {running} run at once"
+            found.append(f"{said}: the others wait, and their wait is in the TTFT")
+        return tuple(found)
 
 
 def operating_point(deployed: Deployed) -> OperatingPoint:
@@ -94,8 +100,10 @@ def clients(deployed: Deployed, concurrency: int | None = None) -> Clients | Non
     if room < 1:
         return None
     number = wanted or room
+    prompts = asked.num_prompts or USUAL_WAVES * number
+    idle = max(0, number - prompts)
+    number -= idle
     running = min(number, room)
-    prompts = max(number, asked.num_prompts or USUAL_WAVES * number)
     input_len, output_len = lengths
     requests = Requests(
         input_len=input_len,
@@ -104,18 +112,18 @@ def clients(deployed: Deployed, concurrency: int | None = None) -> Clients | Non
         waves=prompts / running,
         equal=asked.equal_lengths,
     )
-    return Clients(requests, number, running, prompts)
+    return Clients(requests, number, running, prompts, idle)
 
 
 def running_at_once(deployed: Deployed, input_len: int, output_len: int) -> int | None:
-    """Requests that a replica runs together; None: nothing limits them, or the pool is not predicted.
+    """Requests that a replica runs together, of no more than there are; None: nothing limits them, or no known pool.
 
     An engine that evicts sequences fills its pool to their mean length; one that never does keeps each its whole
     length from the start.
     """
     length = input_len + output_len if deployed.never_evicts else ceil(input_len + output_len / 2)
-    limits = [one for one in (deployed.max_batch(length), deployed.max_num_seqs) if one is not None]
-    return min(limits, default=None)
+    limits = (deployed.max_batch(length), deployed.max_num_seqs, deployed.question.workload.num_prompts)
+    return min((one for one in limits if one is not None), default=None)
 
 
 def longest_point(deployed: Deployed, point: OperatingPoint) -> tuple[OperatingPoint, tuple[Assumption, ...]]:
