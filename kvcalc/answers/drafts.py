@@ -77,6 +77,8 @@ def draft_deployment(own: ModelSpec, target: Deployment) -> tuple[Deployment, tu
         quantization=None,
         dtype="auto",
         draft=None,
+        cpu_offload_bytes=0,  # what stays with the host is of the target
+        offload_group_size=0,
     )
     try:
         loaded_weight_bytes(own, same)

@@ -105,7 +105,7 @@ class Pass:
     def operator_bound_s(self) -> Quantity:
         """Operator by operator, each at the roof that binds it."""
         machine = self.replica.machine
-        return self._with_copies(operator_bound_total(self.operators, machine.gpu, machine.gpus_per_node))
+        return self.beside_copies(operator_bound_total(self.operators, machine.gpu, machine.gpus_per_node))
 
     @cached_property
     def operator_times(self) -> tuple[OperatorTime, ...]:
@@ -166,10 +166,10 @@ class Pass:
         if self.replica.eager:
             # The host launches kernel by kernel, and a short kernel waits for its launch.
             whole = greatest(whole, profile.eager_layer_s * sums.layers)
-        return self._with_copies(whole)
+        return self.beside_copies(whole)
 
-    def _with_copies(self, computing_s: Quantity) -> Quantity:
-        """What layers wait for weights that are fetched from the host."""
+    def beside_copies(self, computing_s: Quantity) -> Quantity:
+        """Seconds of so much computing where layers wait for weights that are fetched from the host."""
         what = self.replica.prefetch
         if what is None:
             return computing_s

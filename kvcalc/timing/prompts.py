@@ -108,4 +108,5 @@ def packed_prompts(replica: Replica, asked: Requests) -> Pass:
 def busy_prompt(replica: Replica, asked: Requests) -> Quantity:
     """Seconds of work that one prompt costs an engine that always has the next; short ones share a step."""
     packed = packed_prompts(replica.busy, asked)
-    return busy_prompt_time(packed.sums, replica.machine.profile) / shared_by(replica, asked)
+    whole = busy_prompt_time(packed.sums, replica.machine.profile)
+    return packed.beside_copies(whole) / shared_by(replica, asked)

@@ -3,10 +3,12 @@
 import pytest
 
 from kvcalc.answers.deployed import Deployed
+from kvcalc.answers.drafts import draft_deployment
 from kvcalc.answers.question import ask
 from kvcalc.answers.size.answer import size
 from kvcalc.answers.speculate.answer import speculate
 from kvcalc.answers.speculate.settings import SpeculateSettings
+from kvcalc.catalog.models import load_model
 from kvcalc.errors import KvcalcError
 from kvcalc.units import GIB
 
@@ -113,3 +115,14 @@ def test_drafted_tokens_have_slots_of_their_own() -> None:
     blocks = 10 * GIB // (80 * 2 * 128 * 2 * 2 * 16) - 1
     assert (plain.max_batch(4096), drafted.max_batch(4096)) == (blocks // 256, blocks // 257)
     assert plain.max_batch(8192) == drafted.max_batch(8192) == blocks // 512
+
+
+def test_what_stays_with_the_host_is_of_the_target() -> None:
+    """One of eight of 80 layers, whether 32 more draft beside them or not."""
+    host = {"offload_group_size": "8"}
+    plain, drafted = deployed("llama-3-70b", **host), deployed("llama-3-70b", draft="llama-3-8b", **host)
+    assert plain.prefetch == drafted.prefetch
+    assert plain.prefetch is not None
+    assert len(plain.prefetch.places) == 10
+    draft = draft_deployment(load_model("llama-3-8b"), drafted.deployment)[0]
+    assert (draft.offload_group_size, draft.cpu_offload_bytes) == (0, 0)

@@ -199,9 +199,12 @@ def _terms(asked: Prompt) -> tuple[Term, ...]:
     else:
         for part in prompt_chunks(beside.prompt - beside.start, deployed.replica.budget, beside.start):
             one = Pass(deployed.replica, Step(prompts=1, tokens=part.tokens, start=part.start))
-            factor = prompt_time(one.sums, deployed.replica.machine.profile) / sum(t.time_s for t in one.operator_times)
+            computing_s = prompt_time(one.sums, deployed.replica.machine.profile)
+            factor = computing_s / sum(t.time_s for t in one.operator_times)
             for time in one.operator_times:
                 parts[time.operator.name] += single(part.number * factor * time.time_s)
+            if deployed.prefetch:
+                parts["waiting for weights"] += single(part.number * (one.kernels_s - computing_s))
         parts["front end"] = beside.front_end_s
         parts["launches"] = max(0.0, asked.alone_s - sum(parts.values()))
     whole = sum(parts.values())
