@@ -57,13 +57,13 @@ def _places(question: Question, measured: Measurement) -> int | None:
     """How many run at once, where more were in flight; None where all had a place."""
     if not isinstance(measured, Served):
         return None
+    _require_room(question, measured)
     places = running_at_once(Deployed(question), ceil(measured.input_len), ceil(measured.output_len))
     return places if places is not None and measured.concurrency > places else None
 
 
 def _of(question: Question, measured: Measurement) -> list[Observation]:
     if isinstance(measured, Served):
-        _require_room(question, measured)
         replica = replica_of(question)
         waves = measured.num_prompts / measured.concurrency if measured.together else MANY
         asked = Requests(measured.input_len, measured.output_len, waves=max(1.0, waves))
