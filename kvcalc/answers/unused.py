@@ -1,7 +1,7 @@
 """Flags that were given and change no figure of an answer: found by answering without each, and listed.
 
 So nothing is dropped in silence, whatever the reason: one that needs another flag beside it, another engine, a model
-of another kind.
+of another kind. One that does what is done without it too is told from those: another value would change figures.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,9 @@ SERVED = frozenset({"input_len", "output_len", "concurrency"})  # certain where 
 LAYOUT = frozenset({"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"})
 TOWERS = frozenset({"language_model_only", "limit_mm_per_prompt"})
 RESOLVED = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "gpus_per_node")
+ANOTHER = {"backend": "vulkan", "host_memory_bandwidth": "1TB/s"}  # a value of those that are no numbers
 WHY = "changes no figure of this answer"
+WHY_USUAL = "the same as without it; other values change figures"
 WHY_LONE = "changes no figure without the other length beside it"
 
 
@@ -47,10 +49,22 @@ def unused(question: Question, answer: Callable[[Question], object]) -> tuple[As
     found = []
     for name in sorted(suspects):
         other = without(plain, name)
-        if other is not None and not _is_the_default(plain, other, name) and _same(answer, other, with_all):
-            lone = name in SERVED and any(lengths) and not all(lengths)
-            found.append(_said(question, name, WHY_LONE if lone else WHY))
+        if other is None or _is_the_default(plain, other, name) or not _same(answer, other, with_all):
+            continue
+        why = (
+            WHY_LONE if name in SERVED and any(lengths) else WHY_USUAL if _live(plain, name, answer, with_all) else WHY
+        )
+        found.append(_said(question, name, why))
     return tuple(found)
+
+
+def _live(question: Question, name: str, answer: Callable[[Question], object], with_all: object) -> bool:
+    """Whether another value, of a number twice as much, would change the answer."""
+    value, other = getattr(_holder(question, name), name, None), ANOTHER.get(name)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        other = 2 * value
+    changed = None if other is None else with_value(question, name, other)
+    return changed is not None and not _same(answer, changed, with_all)
 
 
 def _is_the_default(question: Question, other: Question, name: str) -> bool:
@@ -72,17 +86,26 @@ def _same(answer: Callable[[Question], object], question: Question, wanted: obje
 
 def without(question: Question, name: str) -> Question | None:
     """The question with one field, and what its engine makes of it, as if not given; None: it is at its default."""
+    kind = type(_holder(question, name))
+    return with_value(question, name, getattr(kind(), name, None))
+
+
+def with_value(question: Question, name: str, value: object) -> Question | None:
+    """The question with another value of one field, and what its engine makes of it; None: nothing is other."""
     deployment, workload = question.deployment, question.workload
     if name in field_names(Deployment):
         typed = rules(deployment.engine).typed(deployment)
-        deployment = settled(question.model, question.gpu, replace(typed, **{name: getattr(Deployment(), name)}))
+        deployment = settled(question.model, question.gpu, replace(typed, **{name: value}))
     elif name in field_names(Workload):
-        workload = replace(workload, **{name: getattr(Workload(), name)})
+        workload = replace(workload, **{name: value})
     if (deployment, workload) == (question.deployment, question.workload):
         return None
     return question._replace(deployment=deployment, workload=workload)
 
 
+def _holder(question: Question, name: str) -> Deployment | Workload:
+    return question.deployment if name in field_names(Deployment) else question.workload
+
+
 def _said(question: Question, name: str, why: str) -> Assumption:
-    held = question.deployment if name in field_names(Deployment) else question.workload
-    return Assumption(name=flag_of(name), value=getattr(held, name), why=why)
+    return Assumption(name=flag_of(name), value=getattr(_holder(question, name), name), why=why)

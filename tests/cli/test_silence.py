@@ -117,6 +117,31 @@ def test_a_setting_that_says_the_default_is_no_noise(capsys: pytest.CaptureFixtu
     assert flag not in [one["name"] for one in found["assumptions"]]
 
 
+LOCAL = "size llama-3-8b --gpu rtx4090 --engine llamacpp -q q4_k_m --context 2048"
+
+
+@pytest.mark.parametrize("argv, why", [
+    ("size llama-3-8b --gpu h100-sxm --block-size 16", "the same as without it"),  # vLLM's own block
+    (f"{LOCAL} --ubatch-size 512 --isl 2000 --osl 200", "the same as without it"),  # llama.cpp's own -ub
+    (f"{LOCAL} --backend cuda", "the same as without it"),
+    (f"{LOCAL} --max-lora-rank 64", "changes no figure"),  # no adapters
+])  # fmt: skip
+def test_what_does_the_same_is_told_from_what_does_nothing(
+    capsys: pytest.CaptureFixture[str], argv: str, why: str
+) -> None:
+    found = answer(capsys, argv.split())
+    assert [one["why"].startswith(why) for one in found["assumptions"] if one["name"] in argv.split()] == [True]
+
+
+def test_a_flag_that_only_changes_the_speed_of_one_alone_changes_a_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    """From 32 rows on experts are copied to the GPU (ggml-cuda's offload_op), whose link is slower than both hosts."""
+    argv = "size gpt-oss-120b --gpu rtx3090 --engine llamacpp --n-cpu-moe 30 --context 8192 --host-memory-bandwidth"
+    found = [answer(capsys, [*argv.split(), host]) for host in ("80GB/s", "200GB/s")]
+    assert found[0]["result"]["estimate"] == found[1]["result"]["estimate"]
+    assert found[0]["result"]["by_context"] != found[1]["result"]["by_context"]
+    assert "--host-memory-bandwidth" not in [one["name"] for one in found[1]["assumptions"]]
+
+
 def test_slots_are_sequences_with_and_without_a_size_of_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
     argv = [
         "size",

@@ -116,7 +116,8 @@ def _result(speed: Performance, found: Verdict) -> SizeResult:
 
 def _figures(question: Question) -> SizeResult:
     """What a flag may change; the command line that starts it names flags whether or not they do."""
-    return replace(size(question, with_advice=False, with_working=False).result, command=None)
+    found = size(question, with_advice=False, with_working=False).result
+    return replace(found, by_context=_by_context(Deployed(question), with_speed=True), command=None)
 
 
 def _working(speed: Performance) -> tuple[Figure, ...]:
