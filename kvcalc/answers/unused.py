@@ -5,6 +5,7 @@ of another kind. One that does what is done without it too is told from those: a
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from kvcalc.answers.deployed import Deployed
 from kvcalc.answers.question import Question
@@ -60,7 +61,8 @@ def unused(question: Question, answer: Callable[[Question], object]) -> tuple[As
 
 def _live(question: Question, name: str, answer: Callable[[Question], object], with_all: object) -> bool:
     """Whether another value, of a number twice as much, would change the answer."""
-    value, other = getattr(_holder(question, name), name, None), ANOTHER.get(name)
+    value = getattr(_holder(question, name), name, None)
+    other: Any = ANOTHER.get(name)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         other = 2 * value
     changed = None if other is None else with_value(question, name, other)
@@ -90,7 +92,7 @@ def without(question: Question, name: str) -> Question | None:
     return with_value(question, name, getattr(kind(), name, None))
 
 
-def with_value(question: Question, name: str, value: object) -> Question | None:
+def with_value(question: Question, name: str, value: Any) -> Question | None:
     """The question with another value of one field, and what its engine makes of it; None: nothing is other."""
     deployment, workload = question.deployment, question.workload
     if name in field_names(Deployment):
