@@ -12,7 +12,7 @@ from kvcalc.engines import capacity
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.memory.budget import End, MemoryBudget
 from kvcalc.results.base import Fit
-from kvcalc.units import format_bytes, format_count
+from kvcalc.units import format_bytes, format_count, format_things
 
 
 class Verdict(NamedTuple):
@@ -113,7 +113,7 @@ def _batch_too_large(deployed: Deployed, held: Capacity, context: int, wanted: i
     fitting = held.max_batch(deployed.slots(context))
     if fitting is None or fitting >= wanted:
         return None
-    return f"{format_count(fitting)} sequences of {format_count(context)} fit, {format_count(wanted)} asked"
+    return f"{format_things(fitting, 'sequence')} of {format_count(context)} fit, {format_count(wanted)} asked"
 
 
 def _too_full(budget: MemoryBudget) -> str:

@@ -109,3 +109,8 @@ def test_an_empty_file_is_an_error_and_nothing_else(cli: Cli, tmp_path: Path) ->
     ran = cli(f"speculate {IDEAL} --draft-cost 0.15 --target-probs {tmp_path}/p.csv --draft-probs {tmp_path}/p.csv")
     assert_refused(ran)
     assert "Warning" not in ran.err
+
+
+def test_the_page_says_that_serving_beside_it_is_without_drafts(cli: Cli) -> None:
+    flags = "--gpu h100-sxm --draft-cost 0.1 --acceptance 0.7 --isl 500 --osl 100 --concurrency 1"
+    assert "Serving 1 client without drafts: 500 tokens in, 100 out" in cli(f"speculate llama-3-8b {flags}").out

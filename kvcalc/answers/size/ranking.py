@@ -13,6 +13,7 @@ from kvcalc.results.base import Figure, Range
 from kvcalc.results.ranking import RankedGpu, RankingReport, RankingResult
 from kvcalc.results.size import FIT_ORDER, SizeReport, SizeResult
 from kvcalc.specs.gpu import GpuSpec
+from kvcalc.units import format_things
 
 OF_SERVING = (
     *("time to first token, all running", "time to first token, with the wait for a place", "time per output token"),
@@ -35,7 +36,7 @@ def rank(question: Question, with_working: bool = True) -> RankingReport:
     offered = [gpu for gpu in offered_gpus() if _is_of_today(gpu)]
     candidates = [gpu for gpu in offered if gpu.vendor not in engine.NOT_ON]
     left_out = (
-        [f"{gone} GPUs are left out: {engine.TITLE} does not run on them"]
+        [f"{format_things(gone, 'GPU')} left out: {engine.TITLE} does not run there"]
         if (gone := len(offered) - len(candidates))
         else []
     )

@@ -14,6 +14,7 @@ from kvcalc.specs.base import Assumption
 from kvcalc.timing.estimate import Estimate
 from kvcalc.timing.passes import Pass, pass_of
 from kvcalc.timing.serving import NO_DRAFTS
+from kvcalc.units import format_things
 
 MEMORY_ONLY = "drafts count in memory only: give --acceptance, and times are those with drafts"
 
@@ -82,6 +83,7 @@ def drafted(deployed: Deployed, batch: int, context: int) -> tuple[Assumption, .
     at = rounds.at(batch, gamma)
     why = (
         f"{gamma} tokens of {rounds.drafter.name} at --acceptance: {float(at.tokens):.2f} tokens a pass, "
-        f"{float(at.speedup):.2f} times as fast as plain steps of {batch} sequences; times are those of a token"
+        f"{float(at.speedup):.2f} times as fast as plain steps of {format_things(batch, 'sequence')}; "
+        "times are those of a token"
     )
     return (Assumption(name="speculation", value=round(float(at.speedup), 2), why=why),)

@@ -72,7 +72,7 @@ def _beside(result: PrefillResult) -> Facts:
             remark = f"worst step {format_seconds(target.worst_step_s)}, first token {format_seconds(target.ttft_s)}"
         rows.append((f"chunk for {format_seconds(target.tpot_s)}", said, remark))
     context = format_count(result.context)
-    return Facts(title=f"Beside {format_count(result.batch)} sequences of {context} tokens", rows=tuple(rows))
+    return Facts(title=f"Beside {format_things(result.batch, 'sequence')} of {context} tokens", rows=tuple(rows))
 
 
 def _chunks(chunks: tuple[Chunk, ...]) -> Table:

@@ -6,8 +6,8 @@ from kvcalc.results.performance import Serving, TokenPrices
 from kvcalc.units import format_count, format_seconds, format_things, format_usd
 
 
-def serving_facts(serving: Serving, replicas: int) -> Facts:
-    """Latencies, throughput and cost of a closed loop."""
+def serving_facts(serving: Serving, replicas: int, how: str = "") -> Facts:
+    """Latencies, throughput and cost of a closed loop; `how` it is served, for the title."""
     rows = [
         ("first token", format_seconds(serving.ttft_s.value), spread_of(serving.ttft_s)),
         ("alone", format_seconds(serving.ttft_alone_s.value), f"nobody else there; {spread_of(serving.ttft_alone_s)}"),
@@ -22,7 +22,7 @@ def serving_facts(serving: Serving, replicas: int) -> Facts:
         rows.append(("cost", f"{format_usd(cost.value)} per M output", f"prompts included; {low} to {high}"))
     if kinds is not None:
         rows.append(("  the same bill", by_kind(kinds), "per M, by the time each takes"))
-    return Facts(title=_title(serving, replicas), rows=tuple(rows))
+    return Facts(title=_title(serving, replicas, how), rows=tuple(rows))
 
 
 def by_kind(kinds: TokenPrices) -> str:
@@ -31,14 +31,14 @@ def by_kind(kinds: TokenPrices) -> str:
     return f"{format_usd(kinds.input)} in, {cached}{format_usd(kinds.output)} out"
 
 
-def _title(serving: Serving, replicas: int) -> str:
+def _title(serving: Serving, replicas: int, how: str) -> str:
     clients = format_things(serving.concurrency, "client")
     if replicas > 1:
         clients += f" a replica, {format_count(replicas * serving.concurrency)} in all"
     waiting = f", {format_count(serving.waiting)} waiting" if serving.waiting else ""
     lengths = f"{format_count(serving.input_len)} tokens in, {format_count(serving.output_len)} out"
     hit = f" ({format_count(serving.prefix_hit)} cached)" if serving.prefix_hit else ""
-    return f"Serving {clients}{waiting}: {lengths}{hit}"
+    return f"Serving {clients}{waiting}{how and f' {how}'}: {lengths}{hit}"
 
 
 def spread_of(value: Range) -> str:

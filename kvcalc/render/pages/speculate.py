@@ -36,7 +36,7 @@ def _with_range(result: SpeculateResult) -> str:
 
 
 def _blocks(result: SpeculateResult) -> tuple[Block, ...]:
-    served = () if result.serving is None else (serving_facts(result.serving, 1),)
+    served = () if result.serving is None else (serving_facts(result.serving, 1, "without drafts"),)
     return (_round(result), _by_gamma(result), _by_batch(result), _limits(result), *served)
 
 
