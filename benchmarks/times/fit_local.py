@@ -30,8 +30,8 @@ USUAL: dict[str, tuple[float, float]] = {
     "flops_share.mx": (0.25, 0.4), "flops_share.plain": (0.55, 0.4), "fill_rows": (6, 0.7),
     "sixteens_share": (0.85, 0.2), "experts_flops_share": (0.5, 0.3), "tile_rows": (11, 0.4),
     "idle_share": (0.25, 0.4), "cache_share": (0.72, 0.3),
-    "cache_share_no_flash": (0.3, 0.7), "attention_flops_share": (0.35, 0.5),
-    "attention_flops_share_no_flash": (0.35, 0.5), "scores_passes": (3, 0.6), "elementwise_share": (0.5, 0.4),
+    "cache_share_no_flash": (0.3, 0.7), "attention_flops_share": (0.4, 0.5),
+    "attention_flops_share_no_flash": (0.4, 0.5), "scores_passes": (2.5, 0.6), "elementwise_share": (0.5, 0.4),
     "launch_s": (2.5e-6, 0.6), "many_launch_s": (3e-6, 0.6), "experts_s": (30e-6, 0.6), "state_s": (60e-6, 0.7),
     "state_token_s": (0.7e-6, 0.7),
 }  # fmt: skip

@@ -62,10 +62,11 @@ def _row(point: int, often: float, machine: Machine, one: Operator, peak: str) -
     tokens: Quantity = 1
     if one.experts is not None:
         rows, tokens = one.rows / one.experts.woken, one.experts.tokens
-    scores = one.flops / (4 * max(one.head_dim, 1)) * ggml.SCORE_BYTES / machine.bandwidth
+    attended = ggml.attention_flops(one, machine) if one.kind == "prefill_attention" else one.flops
+    scores = attended / (4 * max(one.head_dim, 1)) * ggml.SCORE_BYTES / machine.bandwidth
     return (
         point, KINDS.index(_kind(one)), QUANTS.index(of), often * one.count, one.weight_bytes / machine.bandwidth,
-        one.cache_bytes / machine.bandwidth, one.bytes / machine.bandwidth, one.flops / rate, one.flops / fp16, scores,
+        one.cache_bytes / machine.bandwidth, one.bytes / machine.bandwidth, one.flops / rate, attended / fp16, scores,
         max(rows, 1e-9), tokens, one.context, ggml.launches(one), machine.flash_attention,
         one.format in ggml.SIXTEENS,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.ggml import Backend, GgmlKernels, LocalSetting
+from kvcalc.specs.ggml import Backend, GgmlKernels, LocalSetting, Skips
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import parse_bandwidth
 
@@ -41,10 +41,13 @@ def local_setting(gpu: GpuSpec, deployment: Deployment) -> LocalSetting:
         )
     month = month_of(deployment.engine_version)
     asked = deployment.flash_attn
+    flash = month >= FLASH_BY_DEFAULT if asked == "auto" else asked == "on"
+    skips = _skips(backend)
     return LocalSetting(
         backend=backend,
         month=month,
-        flash_attention=month >= FLASH_BY_DEFAULT if asked == "auto" else asked == "on",
+        flash_attention=flash,
+        skips=skips if flash and skips and month >= skips.since else None,
     )
 
 
@@ -112,6 +115,12 @@ def ggml_kernels(gpu: GpuSpec, setting: LocalSetting) -> GgmlKernels:
         first = min(row.since for row in fitting)
         reached = [row for row in fitting if row.since == first]
     return max(reached, key=lambda row: (row.since, _conditions(row)))
+
+
+@cache
+def _skips(backend: Backend) -> Skips | None:
+    found = _table("masks").get(backend)
+    return None if found is None else build(Skips, found)
 
 
 def _holds(row: GgmlKernels, gpu: GpuSpec) -> bool:

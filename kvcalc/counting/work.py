@@ -139,6 +139,10 @@ class Operator:
     experts: ExpertLoad | None = None
     group_heads: float = 1  # query heads that share one key-value head
     head_dim: int = 0
+    # Of pairs that the mask hides, for kernels that compute them all the same: later tokens of the step, and cells that
+    # have left the window and are still held.
+    later_flops: Quantity = 0
+    behind_flops: Quantity = 0
     tiled_flops: Quantity = 0  # of one row of each sequence, where rows of others are in the same call of the kernel
     place: Literal["device", "host"] = "device"  # whose memory holds what it reads
 

@@ -61,9 +61,18 @@ class GgmlKernels(Frozen):
     note: str | None = None
 
 
+class Skips(Frozen):
+    """What a backend's flash attention leaves out of what the mask hides."""
+
+    since: str  # month of the build
+    tokens: int  # of a ubatch, from which on
+    behind: bool  # cells behind a window too, and not only later tokens
+
+
 class LocalSetting(Frozen):
     """How llama.cpp was built and started, as far as its kernels depend on it."""
 
     backend: Backend
     month: str  # of the build: 2026-05
     flash_attention: bool
+    skips: Skips | None = None  # None: its kernels of attention compute what the mask hides too

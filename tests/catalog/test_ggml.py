@@ -52,6 +52,22 @@ def test_flash_attention_is_on_by_default_since_september_2025() -> None:
     assert not setting("rtx3090", flash_attn="off")[2]
 
 
+@pytest.mark.parametrize(("gpu", "said", "skips"), [
+    ("rtx3090", {"engine_version": "2025-08"}, None),  # without flash attention nothing is skipped
+    ("rtx3090", {"engine_version": "2025-07", "flash_attn": "on"}, None),
+    # ggml-org/llama.cpp pull requests 14924, 16372 and 17186, and the condition in ggml-cuda/fattn-common.cuh.
+    ("rtx3090", {"engine_version": "2025-08", "flash_attn": "on"}, (1024, False)),
+    ("mi300x", {}, (1024, False)),
+    ("apple-m2-ultra", {"engine_version": "2025-10"}, (1, True)),
+    ("rtx3090", {"backend": "vulkan", "engine_version": "2025-10"}, None),
+    ("rtx3090", {"backend": "vulkan", "engine_version": "2025-11"}, (1, True)),
+    ("arc-b580", {}, None),
+])  # fmt: skip
+def test_what_attention_skips(gpu: str, said: dict[str, object], skips: tuple[int, bool] | None) -> None:
+    found = local_setting(load_gpu(gpu), checked(Deployment, {"engine": "llamacpp", **said})).skips
+    assert (None if found is None else (found.tokens, found.behind)) == skips
+
+
 def test_rows_are_complete_and_every_device_has_one() -> None:
     for row in rows():
         TypeAdapter(GgmlKernels).validate_python(asdict(row))

@@ -165,6 +165,23 @@ def test_a_mixed_step_is_both_of_its_parts() -> None:
     assert named(mixed, "prefill attention (full)").flops == 4 * 32 * 128 * 256 * (1792 + 128)
 
 
+def test_what_the_mask_hides_of_a_prompt_is_counted_apart() -> None:
+    def found(name: str, start: int, kind: str) -> Operator:
+        step = Step(prompts=1, tokens=256, start=start)
+        return named(step_operators(load_model(name), Layout(), step, "bf16"), f"prefill attention ({kind})")
+
+    full = found("llama-3-8b", 1792, "full")
+    assert (full.later_flops, full.behind_flops) == (4 * 32 * 128 * 256 * 128, 0)
+    # 64 heads of 64, a window of 128: cells of 128 + 256 tokens are held, of which 256 rows see 128 each.
+    sliding = found("gpt-oss-120b", 1792, "sliding")
+    assert sliding.flops == 4 * 64 * 64 * 256 * 128
+    assert sliding.later_flops == 4 * 64 * 64 * 256 * 128
+    assert sliding.flops + sliding.later_flops + sliding.behind_flops == 4 * 64 * 64 * 256 * (128 + 256)
+    # At the start there are but its own tokens.
+    first = found("gpt-oss-120b", 0, "sliding")
+    assert first.flops + first.later_flops + first.behind_flops == 4 * 64 * 64 * 256 * 256
+
+
 def test_pipeline_stages_hand_on_a_micro_batch() -> None:
     model = load_model("llama-3-70b")
     operators = decode_step(model, Layout(pipeline_parallel_size=4), batch=64, context=1)

@@ -187,14 +187,18 @@ class _Parts:
         """`moved`: elements of queries and outputs that one row brings; each costs two FLOPs a pair."""
         step = self.step
         moved = flops_per_pair / 2 if moved is None else moved
-        every = step.tokens * (step.start + step.tokens)
-        pairs = attended(step.start, step.tokens, limit) if step.causal else every
+        walked = step.start + step.tokens
+        pairs = attended(step.start, step.tokens, limit) if step.causal else step.tokens * walked
+        held = walked if limit is None else least(walked, limit + step.tokens)
+        later = step.tokens**2 / 2 if step.causal else 0
         read = greatest(step.start if limit is None else least(step.start, limit), 0)
         return Operator(
             name,
             "prefill_attention",
             self.count,
             flops=step.prompts * flops_per_pair * pairs,
+            later_flops=step.prompts * flops_per_pair * later,
+            behind_flops=step.prompts * flops_per_pair * greatest(step.tokens * held - later - pairs, 0),
             cache_bytes=step.prompts * bytes_per_token * read,
             activation_bytes=step.prefill_rows * moved * self.activation,
             compute=self.dtype,

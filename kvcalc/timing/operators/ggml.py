@@ -230,11 +230,27 @@ def _experts(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Quan
     )
 
 
+def attention_flops(operator: Operator, machine: Machine) -> Quantity:
+    """FLOPs of a ubatch's attention: with every cell in use, but where kernels skip what the mask hides.
+
+    Unit: FLOPs
+    Source: ggml-org/llama.cpp, ggml-cuda/fattn-common.cuh (launch_fattn: KV_max from 1,024 rows on);
+    `gpu_specs/llamacpp/masks.toml` for the other backends
+    """
+    skips = machine.skips
+    hidden = operator.later_flops + operator.behind_flops
+    if skips is None:
+        return operator.flops + hidden
+    kept = 0 if skips.behind else operator.behind_flops
+    return operator.flops + kept + (operator.rows < skips.tokens) * (hidden - kept)
+
+
 def _prompt(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Quantity:
     _, peak = arithmetic(machine.gpu, computed_in(operator, machine))
+    flops = attention_flops(operator, machine)
     read = operator.cache_bytes / (kernels.cache_share * machine.bandwidth)
     if machine.flash_attention:
-        return read + operator.flops / (kernels.attention_flops_share * peak)
-    scores = operator.flops / (4 * max(operator.head_dim, 1))  # one for each head, row and earlier token
+        return read + flops / (kernels.attention_flops_share * peak)
+    scores = flops / (4 * max(operator.head_dim, 1))  # one for each head, row and cell
     passes = kernels.scores_passes * SCORE_BYTES * scores / machine.bandwidth
-    return read + passes + operator.flops / (kernels.attention_flops_share_no_flash * peak)
+    return read + passes + flops / (kernels.attention_flops_share_no_flash * peak)

@@ -9,12 +9,12 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.work import ExpertLoad, Operator
 from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
-from kvcalc.specs.ggml import GgmlKernels
+from kvcalc.specs.ggml import GgmlKernels, Skips
 from kvcalc.specs.gpu import Link
 from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.machine import Machine
-from kvcalc.timing.operators.ggml import launched, pipelined
+from kvcalc.timing.operators.ggml import attention_flops, launched, pipelined
 from kvcalc.timing.operators.times import operator_time
 
 GPU = replace(
@@ -40,10 +40,12 @@ KERNELS = build(
 )  # fmt: skip
 
 
+def machine_with(**said: Any) -> Machine:
+    return Machine(GPU, Kernels(evidence=""), Profile("x", "x"), ggml=KERNELS, **said)
+
+
 def time(kind: Any, flash: bool = True, host: float = 100e9, **fields: Any) -> tuple[float, float]:
-    machine = Machine(
-        GPU, Kernels(evidence=""), Profile("x", "x"), ggml=KERNELS, flash_attention=flash, host_bandwidth=host
-    )
+    machine = machine_with(flash_attention=flash, host_bandwidth=host)
     latency, work = operator_time(Operator("x", kind, 1, **fields), machine)
     return latency, work
 
@@ -98,6 +100,22 @@ def test_without_flash_attention_scores_pass_the_memory() -> None:
     # 80 ms at half of 100 TFLOP/s; without it 160, and 1e10 scores (4 · 100 FLOPs each) of four bytes pass three times.
     assert time("prefill_attention", **fields)[1] == pytest.approx(2e-3 + 80e-3)
     assert time("prefill_attention", flash=False, **fields)[1] == pytest.approx(2e-3 + 160e-3 + 3 * 4 * 1e10 / 1e12)
+
+
+@pytest.mark.parametrize("rows, skips, computed", [
+    (512, None, 17), (2048, None, 17),  # all cells: 4 TFLOP of what is seen, 3 of later tokens, 10 behind a window
+    (512, Skips(since="", tokens=1024, behind=False), 17), (1024, Skips(since="", tokens=1024, behind=False), 14),
+    (1, Skips(since="", tokens=1, behind=True), 4),
+])  # fmt: skip
+def test_attention_computes_what_the_mask_hides_where_kernels_do_not_skip_it(
+    rows: int, skips: Skips | None, computed: float
+) -> None:
+    operator = Operator(
+        "x", "prefill_attention", 1, flops=4e12, later_flops=3e12, behind_flops=10e12, rows=rows, head_dim=100
+    )
+    assert attention_flops(operator, machine_with(skips=skips)) == computed * 1e12
+    # At half of 100 TFLOP/s.
+    assert operator_time(operator, machine_with(skips=skips))[1] == pytest.approx(computed / 50)
 
 
 @pytest.mark.parametrize("rows, copied", [(1, False), (31, False), (32, True), (512, True)])
