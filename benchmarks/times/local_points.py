@@ -14,6 +14,7 @@ from typing import Any
 
 from times.shapes import shape
 
+from kvcalc.catalog.ggml import month_of
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.catalog.quantization.online import requantize
@@ -32,6 +33,8 @@ from kvcalc.timing.replica import Replica
 Row = Mapping[str, Any]
 UBATCH = 512
 CACHES = {"f16": "fp16", "q8_0": "int8", "q4_0": "int4"}
+# llama-bench's `-fa` was 0 unless given, long after the server's was auto; its help of early 2026 says auto.
+BENCH_FLASH = "2026-03"
 MOST_STARTS = 8  # of the ubatches of one prompt: more are counted at so many depths
 NAMES = {"CUDA": "cuda", "HIP": "hip", "Vulkan": "vulkan", "Metal": "metal", "SYCL": "sycl"}
 
@@ -103,8 +106,11 @@ def version_of(row: Row) -> str | None:
 
 
 def flash_of(row: Row) -> str:
+    """What a row says; where it says nothing, llama-bench's own default."""
     said = row.get("flash_attention")
-    return "auto" if said is None else "on" if said else "off"
+    if said is None:
+        return "auto" if month_of(version_of(row)) >= BENCH_FLASH else "off"
+    return "on" if said else "off"
 
 
 @cache
