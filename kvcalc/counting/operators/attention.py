@@ -6,11 +6,11 @@ DeepSeek-AI 2024 (DeepSeek-V2), section 2.1, for absorbed latents, and 2025 (Dee
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from typing import Any
 
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.cache import element_bytes, state_bytes, state_type
-from kvcalc.counting.work import Operator, Step
+from kvcalc.counting.work import Kind, Operator, Step
 from kvcalc.formulas.prefill import causal_pairs
 from kvcalc.specs.deployment import Layout
 from kvcalc.specs.formats import DTYPE_ALIASES
@@ -95,15 +95,16 @@ class _Parts:
         limit = mixer.indexer.top_k if mixer.indexer else mixer.window
         if mixer.indexer:
             yield from self._index(mixer.indexer)
-        decode = self._decode(f"attention ({kind})", per_token, 2 * heads * width, self._reach(limit))
-        yield replace(
-            decode,
+        flops, reach = 2 * heads * width, self._reach(limit)
+        yield self._decode(
+            f"attention ({kind})",
+            (per_token, flops),
+            reach,
             group_heads=heads / self.heads(mixer.kv_heads),
             head_dim=mixer.head_dim,
-            tiled_flops=decode.flops / self.step.rows_each if limit is None and self.step.several else 0,
+            tiled_flops=self.step.decode * flops * reach if limit is None and self.step.several else 0,
         )
-        prompt = self._prefill(f"prefill attention ({kind})", per_token, 2 * heads * width, limit)
-        yield replace(prompt, head_dim=mixer.head_dim)
+        yield self._prefill(f"prefill attention ({kind})", (per_token, flops), limit, head_dim=mixer.head_dim)
 
     def latent(self, mixer: LatentAttention) -> Iterable[Operator]:
         """Absorbed in decode: every head attends over the latent. Expanded to keys and values in prefill, if at all."""
@@ -115,33 +116,32 @@ class _Parts:
         if mixer.indexer:
             yield from self._index(mixer.indexer)
         name = "latent attention" if limit is None else "latent attention (sparse)"
-        decode = self._decode(name, vector * self.cache, absorbed, self._reach(limit))
-        yield replace(decode, kind="latent_attention")
+        yield self._decode(name, (vector * self.cache, absorbed), self._reach(limit), "latent_attention")
         flops = absorbed if self.step.absorbed or limit is not None else expanded
-        prompt = self._prefill(f"prefill {name}", vector * self.cache, flops, limit)
-        yield replace(prompt, head_dim=vector)
+        yield self._prefill(f"prefill {name}", (vector * self.cache, flops), limit, head_dim=vector)
 
     def compressed(self, mixer: CompressedAttention) -> Iterable[Operator]:
         """A window of full vectors; of the history one vector for `ratio` tokens, top-k of them where indexed."""
         heads = self.heads(mixer.query_heads)
         per_token, flops = mixer.head_dim * self.cache, 4 * heads * mixer.head_dim
-        yield self._decode("attention (sliding)", per_token, flops, self._reach(mixer.window))
-        yield self._prefill("prefill attention (sliding)", per_token, flops, mixer.window)
+        yield self._decode("attention (sliding)", (per_token, flops), self._reach(mixer.window))
+        yield self._prefill("prefill attention (sliding)", (per_token, flops), mixer.window)
         if not mixer.ratio:
             return
         ratio = mixer.ratio
         limit = mixer.indexer.top_k * ratio if mixer.indexer else None
         if mixer.indexer:
             yield from self._index(mixer.indexer, ratio)
-        yield self._decode("attention (compressed)", per_token / ratio, flops / ratio, self._reach(limit))
-        yield self._prefill("prefill attention (compressed)", per_token / ratio, flops / ratio, limit, moved=0)
+        one = per_token / ratio, flops / ratio
+        yield self._decode("attention (compressed)", one, self._reach(limit))
+        yield self._prefill("prefill attention (compressed)", one, limit, moved=0)
 
     def cross(self, mixer: CrossAttention) -> Iterable[Operator]:
         """Over an encoder's output: the same tokens for every row, whatever the context."""
         heads = self.heads(mixer.query_heads)
         per_token = 2 * self.heads(mixer.kv_heads) * mixer.head_dim * self.cache
         flops = 4 * heads * mixer.head_dim
-        yield self._decode("cross-attention", per_token, flops, mixer.source_tokens)
+        yield self._decode("cross-attention", (per_token, flops), mixer.source_tokens)
         rows, source = self.step.prefill_rows, mixer.source_tokens
         yield Operator(
             "prefill cross-attention",
@@ -164,14 +164,17 @@ class _Parts:
         """The indexer scores every cached token, whole on every rank, to choose what attention reads."""
         per_token = indexer.head_dim * self.cache / ratio
         flops = 2 * indexer.heads * indexer.head_dim / ratio
-        yield replace(self._decode("indexer", per_token, flops, self._reach(None)), kind="indexer")
-        yield self._prefill("prefill indexer", per_token, flops, None, moved=0)
+        yield self._decode("indexer", (per_token, flops), self._reach(None), "indexer")
+        yield self._prefill("prefill indexer", (per_token, flops), None, moved=0)
 
-    def _decode(self, name: str, bytes_per_token: float, flops_per_token: float, reach: Quantity) -> Operator:
-        step = self.step
+    def _decode(
+        self, name: str, each: tuple[float, float], reach: Quantity, kind: Kind = "attention", **own: Any
+    ) -> Operator:
+        """`each`: bytes and FLOPs of a cached token, and `own`: what this attention says of itself."""
+        step, (bytes_per_token, flops_per_token) = self.step, each
         return Operator(
             name,
-            "attention",
+            kind,
             self.count,
             flops=step.decode_rows * flops_per_token * reach,
             cache_bytes=step.decode * bytes_per_token * reach,
@@ -179,13 +182,14 @@ class _Parts:
             format=self.cache_dtype,
             rows=step.decode_rows,
             context=reach * least(step.decode, 1),
+            **own,
         )
 
     def _prefill(
-        self, name: str, bytes_per_token: float, flops_per_pair: float, limit: int | None, moved: float | None = None
+        self, name: str, each: tuple[float, float], limit: int | None, moved: float | None = None, head_dim: int = 0
     ) -> Operator:
         """`moved`: elements of queries and outputs that one row brings; each costs two FLOPs a pair."""
-        step = self.step
+        step, (bytes_per_token, flops_per_pair) = self.step, each
         moved = flops_per_pair / 2 if moved is None else moved
         walked = step.start + step.tokens
         pairs = attended(step.start, step.tokens, limit) if step.causal else step.tokens * walked
@@ -204,6 +208,7 @@ class _Parts:
             compute=self.dtype,
             format=self.cache_dtype,
             rows=step.prefill_rows,
+            head_dim=head_dim,
         )
 
 

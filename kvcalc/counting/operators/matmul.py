@@ -6,7 +6,6 @@ for experts
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -80,24 +79,22 @@ def local_shape(tensor: Tensor, layout: Layout, kv_heads: int = 1) -> tuple[floa
 
 def layer_gemms(group: LayerGroup, model: ModelSpec, layout: Layout, step: Step) -> Iterable[Operator]:
     """The matrix multiplications of one layer but the experts', fused as engines fuse them."""
-    for one in _multiplications(group, layout):
-        rows = _rows(one.first, group, step)
-        fused = gemm(one.title, group.count, rows, one.shape, one.first.format, model)
-        yield fused if one.tensors == 1 else replace(fused, tensors=one.tensors)
+    for first, matrix in _matrices(group, layout):
+        yield gemm(matrix, group.count, _rows(first, group, step), model)
 
 
-class _Multiplication(NamedTuple):
-    """Tensors that are multiplied as one matrix."""
+class Matrix(NamedTuple):
+    """Tensors that are multiplied as one."""
 
     title: str
-    first: Tensor
     shape: tuple[float, float]  # (outputs, inputs) on this GPU
-    tensors: int
+    format: WeightFormat
+    tensors: int = 1
 
 
 @lru_cache(maxsize=1024)
-def _multiplications(group: LayerGroup, layout: Layout) -> tuple[_Multiplication, ...]:
-    """What is fused is the same in every step."""
+def _matrices(group: LayerGroup, layout: Layout) -> tuple[tuple[Tensor, Matrix], ...]:
+    """The first tensor of each and what is fused with it: the same in every step."""
     together: dict[tuple[object, ...], list[Tensor]] = {}
     for tensor in group.tensors:
         if tensor.matmul and tensor.category != "experts":
@@ -106,20 +103,19 @@ def _multiplications(group: LayerGroup, layout: Layout) -> tuple[_Multiplication
     for tensors in together.values():
         outputs = sum(local_shape(tensor, layout, group.kv_heads)[0] * tensor.copies for tensor in tensors)
         inputs = local_shape(tensors[0], layout, group.kv_heads)[1]
-        found.append(_Multiplication(_title(tensors), tensors[0], (outputs, inputs), len(tensors)))
+        matrix = Matrix(_title(tensors), (outputs, inputs), tensors[0].format, len(tensors))
+        found.append((tensors[0], matrix))
     return tuple(found)
 
 
-def gemm(
-    name: str, count: int, rows: Quantity, shape: tuple[float, float], weight: WeightFormat, model: ModelSpec
-) -> Operator:
-    """A multiplication of `rows` rows with a matrix of (outputs, inputs)."""
-    outputs, inputs = shape
+def gemm(matrix: Matrix, count: int, rows: Quantity, model: ModelSpec) -> Operator:
+    """A multiplication of `rows` rows with a matrix."""
+    (outputs, inputs), weight = matrix.shape, matrix.format
     size = outputs * inputs * bits_per_weight(weight, int(inputs)) / 8
     moved = rows * (inputs * activation_element_bytes(weight, model) + outputs * element_bytes(model.dtype))
     used = is_array(rows) or rows > 0
     return Operator(
-        name,
+        matrix.title,
         "gemm",
         count,
         flops=2 * rows * outputs * inputs,
@@ -129,6 +125,7 @@ def gemm(
         format=weight.name,
         bits=weight.bits,
         rows=rows,
+        tensors=matrix.tensors,
     )
 
 
@@ -218,8 +215,8 @@ def head_operators(model: ModelSpec, layout: Layout, step: Step) -> Iterable[Ope
     outside = [tensor for tensor in model.tensors if tensor.matmul]
     for tensor in outside:
         name = "head" if tensor.category in ("head", "embedding") else tensor.name
-        yield gemm(name, 1, step.head_rows, local_shape(tensor, layout), tensor.format, model)
+        yield gemm(Matrix(name, local_shape(tensor, layout), tensor.format), 1, step.head_rows, model)
     if model.tied_embeddings and not any(tensor.category == "head" for tensor in outside):
         table = next((t for t in model.tensors if t.category == "embedding" and not t.matmul), None)
         if table is not None:
-            yield gemm("head", 1, step.head_rows, local_shape(table, layout), table.format, model)
+            yield gemm(Matrix("head", local_shape(table, layout), table.format), 1, step.head_rows, model)

@@ -6,7 +6,7 @@ from engines.models import DEEPSEEK_V3, DEEPSEEK_V4_FLASH
 from kvcalc.catalog.models import load_model
 from kvcalc.counting.operators.attention import mixer_operators
 from kvcalc.counting.operators.experts import ExpertKernels, kept_bytes, padded_shape
-from kvcalc.counting.operators.matmul import activation_element_bytes, bits_per_weight, gemm, layer_gemms
+from kvcalc.counting.operators.matmul import Matrix, activation_element_bytes, bits_per_weight, gemm, layer_gemms
 from kvcalc.counting.operators.passes import step_operators
 from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import Layout
@@ -152,11 +152,11 @@ def test_bits_of_formats_with_their_scales() -> None:
 
 
 def test_a_multiplication_reads_its_matrix_once_and_moves_its_rows() -> None:
-    found = gemm("x", 1, 3, (1000, 4096), FP8_TENSOR, load_model("llama-3-8b"))
+    found = gemm(Matrix("x", (1000, 4096), FP8_TENSOR), 1, 3, load_model("llama-3-8b"))
     assert found.weight_bytes == 1000 * 4096
     assert found.activation_bytes == 3 * (4096 * 1 + 1000 * 2)  # fp8 in, bf16 out
     assert found.flops == 2 * 3 * 1000 * 4096
-    assert gemm("x", 1, 0, (1000, 4096), BF16, load_model("llama-3-8b")).weight_bytes == 0
+    assert gemm(Matrix("x", (1000, 4096), BF16), 1, 0, load_model("llama-3-8b")).weight_bytes == 0
 
 
 def test_experts_move_inputs_outputs_and_three_widths() -> None:
