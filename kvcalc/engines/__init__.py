@@ -5,6 +5,7 @@ Nobody outside asks which engine it is: what differs is a function here, or one 
 Source: each engine's own module says where its rules were read; a function here only chooses the engine
 """
 
+from functools import cache
 from importlib import import_module
 from typing import Any, cast, get_args
 
@@ -49,6 +50,7 @@ OF_ONE_ENGINE = (
 )  # fields: each is some engine's OWN
 
 
+@cache
 def rules(engine: str) -> Rules:
     """What an engine is like.
 

@@ -37,6 +37,7 @@ class Frozen:
     _names: ClassVar[tuple[str, ...]]
     _defaults: ClassVar[dict[str, Any]]
     _factories: ClassVar[dict[str, Callable[[], Any]]]
+    _whole: ClassVar[frozenset[str]]  # the names again, to compare with
     _required: ClassVar[frozenset[str]]
     _floats: ClassVar[frozenset[str]]  # an int that is given for one becomes a float, so that all print alike
 
@@ -44,17 +45,24 @@ class Frozen:
         dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
         found = fields(cls)
         cls._names = tuple(one.name for one in found)
+        cls._whole = frozenset(cls._names)
         cls._defaults = {one.name: one.default for one in found if one.default is not MISSING}
         cls._factories = {one.name: one.default_factory for one in found if one.default_factory is not MISSING}
         cls._required = frozenset(cls._names) - cls._defaults.keys() - cls._factories.keys()
         cls._floats = frozenset(one.name for one in found if _is_float(one.type))
 
     def __init__(self, **values: Any) -> None:
-        if values.keys() - self._names or self._required - values.keys():
+        mine = self.__dict__
+        mine.update(self._defaults)
+        for name, make in self._factories.items():
+            if name not in values:
+                mine[name] = make()
+        mine.update(values)
+        if mine.keys() != self._whole:
             raise TypeError(self._misfit(values))
-        made = {name: make() for name, make in self._factories.items() if name not in values}
-        whole = {name: float(values[name]) for name in self._floats & values.keys() if type(values[name]) is int}
-        self.__dict__.update(self._defaults | made | values | whole)
+        for name in self._floats:
+            if name in values and type(values[name]) is int:
+                mine[name] = float(values[name])
         self.__post_init__()
 
     def __post_init__(self) -> None:
