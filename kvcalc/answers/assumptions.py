@@ -30,15 +30,19 @@ def assumptions_of(deployed: Deployed) -> tuple[Assumption, ...]:
 
 def _on_host(deployed: Deployed) -> Iterator[Assumption]:
     """Weights that stay in the host's memory."""
-    what, read_bytes = deployed.prefetch, deployed.replica.offload_bytes
+    what, read_bytes, deployment = deployed.prefetch, deployed.replica.offload_bytes, deployed.deployment
     if read_bytes:
-        why = (
-            "weights in the host's memory are read over its link in every pass (UVA, vLLM's way for --cpu-offload-gb), "
-            "and no computing hides it; --offload-group-size N fetches layers ahead"
+        copied = deployed.engine.copies_weights(deployment.engine_version)
+        how = (
+            "are copied over its link in every pass, each layer's before it computes (a layer's copies stay on the GPU)"
+            if copied
+            else "are read over its link in every pass, by the kernels themselves (UVA)"
         )
+        ahead = "where the engine has it, --offload-group-size N fetches them ahead"
+        why = f"weights in the host's memory {how}, and no computing hides it; {ahead}"
         yield Assumption(name="cpu offload", value=read_bytes, why=why)
     if what is not None:
-        beside = " (in place of --cpu-offload-gb)" if deployed.deployment.cpu_offload_bytes else ""
+        beside = " (in place of --cpu-offload-gb)" if deployment.cpu_offload_bytes else ""
         why = (
             f"bytes of {len(what.places)} of {what.layers} layers in the host's memory, copied while layers before "
             f"them compute{beside}, at the link's whole bandwidth; buffers for {min(what.ahead, len(what.places))}"

@@ -42,16 +42,11 @@ def prefetch_of(model: ModelSpec, deployment: Deployment) -> Prefetch | None:
     """What `--offload-group-size` leaves to the host on the stage that fetches most; None: nothing is fetched.
 
     Raises:
-        KvcalcError: more layers of a group than it has, or an engine that fetches none.
+        KvcalcError: more layers of a group than it has.
     """
     size, last = deployment.offload_group_size, deployment.offload_num_in_group
     if not size:
         return None
-    if deployment.engine == "trtllm":
-        raise KvcalcError(
-            "--offload-group-size is vLLM's and SGLang's: TensorRT-LLM keeps all weights on the GPU",
-            hint="leave it away, or ask for --engine vllm",
-        )
     if last > size:
         raise KvcalcError(
             f"--offload-num-in-group {last} is above --offload-group-size {size}",
@@ -65,6 +60,17 @@ def prefetch_of(model: ModelSpec, deployment: Deployment) -> Prefetch | None:
         found.append(Prefetch(len(layers), places, each, deployment.offload_prefetch_step))
     most = max(found, key=lambda one: one.host_bytes)
     return most if most.places else None
+
+
+def copied_layer_bytes(model: ModelSpec, deployment: Deployment) -> int:
+    """Room on one GPU for the copies that `--cpu-offload-gb` makes where it copies: of the largest layer, or of all.
+
+    Unit: bytes
+    Source: maybe_offload_to_cpu of vLLM 0.8 in model_executor/models/utils.py: copies of a layer live while it computes
+    """
+    stages = pipeline_stages(model, deployment.pipeline_parallel_size)
+    largest = max(layer_bytes(model, deployment.layout, layer) for stage in stages for layer in stage)
+    return min(deployment.cpu_offload_bytes, largest)
 
 
 def with_copies(computing_s: Quantity, bytes_per_s: float, what: Prefetch) -> Quantity:

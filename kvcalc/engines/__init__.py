@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 
 from kvcalc.counting.layout import pipeline_stages
 from kvcalc.counting.layout_check import check_layout
+from kvcalc.counting.prefetch import copied_layer_bytes
 from kvcalc.engines.capacity import Capacity
 from kvcalc.engines.contract import Dtypes, Log, Memory, Pools, Rules, Weights
 from kvcalc.engines.logs.facts import LogFacts
@@ -149,6 +150,9 @@ def memory_before_cache(
 
     Raises KvcalcError where the version is none that the engine can have.
     """
+    engine = rules(deployment.engine)
+    if engine.ASKS_FOR_SHARE and deployment.cpu_offload_bytes and engine.copies_weights(deployment.engine_version):
+        weights_bytes += copied_layer_bytes(model, deployment)  # its profile run sees them
     start = start_of(model, gpu, deployment, weights_bytes, observed)
     stages = pipeline_stages(model, deployment.pipeline_parallel_size)
     asked = cast(Pools, _part(deployment.engine, "capacity")).asked(model, deployment, stages)

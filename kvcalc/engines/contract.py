@@ -81,6 +81,10 @@ class Rules:
             "it runs on older versions at best"
         )
 
+    def copies_weights(self, version: str | None) -> bool:
+        """Whether `--cpu-offload-gb` copies a layer's weights to the GPU before it computes; else kernels read them."""
+        return False
+
     def plans_ahead(self, version: str | None) -> bool:
         """Whether the next step is planned while one runs; `version` None: the newest."""
         return False

@@ -8,6 +8,7 @@ from kvcalc.counting.prefetch import Prefetch, prefetch_of, with_copies
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.model import MoeMlp
 
 LAYER = 2 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096)  # bytes, of Llama 3 8B in bf16
 
@@ -30,6 +31,21 @@ def test_nothing_without_a_group_and_no_more_than_a_group_has() -> None:
     assert asked(offload_group_size=64) is None  # 32 layers: none is the last of 64
     with pytest.raises(KvcalcError, match="above --offload-group-size 2"):
         asked(offload_group_size=2, offload_num_in_group=3)
+
+
+def test_units_and_bytes_that_a_published_run_offloaded() -> None:
+    """vllm-project/vllm pull request 51710: 20 of 61 positions, 33,690,746,880 bytes a rank of 8.
+
+    Of DeepSeek-V4-Pro; its selector takes the routed experts alone: 4 bits, and a byte of scale for each 32 weights.
+    """
+    model = load_model("deepseek-v4-pro-nvfp4")
+    found = prefetch_of(model, checked(Deployment, {"engine": "vllm", "offload_group_size": 3}))
+    assert found is not None
+    assert (found.layers, len(found.places)) == (61, 20)
+    mlp = model.groups[-1].mlp
+    assert isinstance(mlp, MoeMlp)
+    each = mlp.experts * 3 * model.hidden * mlp.expert_width
+    assert 20 * each * 17 // 32 // 8 == 33_690_746_880
 
 
 @pytest.mark.parametrize("ahead, copy, whole", [(1, 2, 10), (1, 5, 15), (2, 5, 14)])

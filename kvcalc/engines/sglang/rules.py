@@ -5,6 +5,7 @@ from typing import ClassVar
 from kvcalc.engines.contract import Rules
 from kvcalc.engines.memory.data import memory_constants, version_of
 from kvcalc.engines.sglang.settled import with_attention_replicas, with_sparse_cache, without_attention_replicas
+from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.model import ModelSpec
@@ -31,6 +32,10 @@ class SgLang(Rules):
     BY_PLUGIN: ClassVar = {"Apple": "its Metal backend, built from source"}
     OLDEST_CUDA = "7.5"  # FlashInfer's
 
+    def copies_weights(self, version: str | None) -> bool:
+        """OffloaderV1 in sglang/srt/utils/offloader.py calls each layer with copies of its weights."""
+        return True
+
     def plans_ahead(self, version: str | None) -> bool:
         """The overlap schedule is the default since 0.4."""
         return since(version_of("sglang", version), "0.4")
@@ -48,7 +53,12 @@ class SgLang(Rules):
         return 4 * rows * (max_model_len or 0)
 
     def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
-        """Replicas of attention, and the cache's type of sparse latents."""
+        """Replicas of attention, the cache's type of sparse latents; `--cpu-offload-gb` fetches no layers ahead.
+
+        Source: create_offloader in sglang/srt/utils/offloader.py, which asks for it first
+        """
+        if deployment.cpu_offload_bytes:
+            deployment = replace(deployment, offload_group_size=0)
         return with_sparse_cache(model, gpu, with_attention_replicas(deployment))
 
     def typed(self, deployment: Deployment) -> Deployment:

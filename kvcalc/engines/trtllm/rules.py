@@ -4,7 +4,10 @@ from typing import ClassVar
 
 from kvcalc.engines.contract import Rules
 from kvcalc.engines.memory.data import memory_constants, version_of
+from kvcalc.errors import KvcalcError
 from kvcalc.specs.deployment import Deployment
+from kvcalc.specs.gpu import GpuSpec
+from kvcalc.specs.model import ModelSpec
 from kvcalc.specs.versions import since
 
 
@@ -23,6 +26,16 @@ class TensorRtLlm(Rules):
         "--max-num-seqs": "--max_batch_size",
         "--gpu-memory-utilization": "--kv_cache_free_gpu_memory_fraction",
     }
+
+    def settled(self, model: ModelSpec, gpu: GpuSpec | None, deployment: Deployment) -> Deployment:
+        """As it is. Raises KvcalcError for weights with the host: it keeps all of them on the GPU."""
+        if deployment.cpu_offload_bytes or deployment.offload_group_size:
+            flag = "--cpu-offload-gb" if deployment.cpu_offload_bytes else "--offload-group-size"
+            raise KvcalcError(
+                f"{flag} is vLLM's and SGLang's: TensorRT-LLM keeps all weights on the GPU",
+                hint="leave it away, or ask for --engine vllm",
+            )
+        return deployment
 
     def plans_ahead(self, version: str | None) -> bool:
         """The overlap scheduler of the PyTorch backend, the default since 1.0."""
