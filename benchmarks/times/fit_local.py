@@ -21,7 +21,10 @@ from kvcalc.timing.operators.ggml import HOP_S
 NOISE = 0.08  # of a measurement, relative
 # What is usual, and how far (in logarithms) a backend strays from it. Pooled over all backends by hand; for experts
 # with sweeps over ubatches that are in no file here: gemma-4-26B and gpt-oss-20b on an RTX 3090, gemma-4-26B on an RTX
-# 5090 (ggml-org/llama.cpp pull requests 22298 and 20586), which these constants meet within 12, 7 and 13 %.
+# 5090 (ggml-org/llama.cpp pull requests 22298 and 20586), which these constants meet within 12, 7 and 13 %. Recurrent
+# states, too: a gated delta net of 32 heads takes 0.49 us a token on an RTX 5090 (pull request 22587); 3.6 us on a
+# Ryzen AI Max 395 (AMD-Ecosystem/llama.cpp pull request 54), one of 24 heads 1.5 us on an R9700
+# (stew675/llama-cpp-rdna-boosts pull request 9): 0.063, 0.030 and 0.033 of the fp32 peak.
 USUAL: dict[str, tuple[float, float]] = {
     "bandwidth_share.legacy": (0.82, 0.12), "bandwidth_share.k": (0.78, 0.12), "bandwidth_share.mx": (0.8, 0.12),
     "bandwidth_share.plain": (0.8, 0.12), "prompt_bandwidth_share.legacy": (0.9, 0.15),
@@ -33,7 +36,7 @@ USUAL: dict[str, tuple[float, float]] = {
     "cache_share_no_flash": (0.3, 0.7), "attention_flops_share": (0.4, 0.5),
     "attention_flops_share_no_flash": (0.4, 0.5), "scores_passes": (2.5, 0.6), "elementwise_share": (0.5, 0.4),
     "launch_s": (2.5e-6, 0.6), "many_launch_s": (3e-6, 0.6), "experts_s": (30e-6, 0.6), "state_s": (60e-6, 0.7),
-    "state_token_s": (0.7e-6, 0.7),
+    "state_share": (0.05, 0.5),
 }  # fmt: skip
 
 
@@ -124,8 +127,8 @@ UNIFIED = DeviceClass("unified", unified_memory=True, own=(
     ("bandwidth_share", 1.0, 0.08), ("flops_share", 0.7, 0.2), ("attention_flops_share", 0.7, 0.3),
 ))  # fmt: skip
 INT8_USUAL = (
-    ("launch_s", 1.5e-6, 0.4), ("bandwidth_share.legacy", 0.85, 0.05), ("bandwidth_share.k", 0.81, 0.05),
-    ("bandwidth_share.mx", 0.82, 0.08), ("bandwidth_share.plain", 0.85, 0.08),
+    ("state_share", 0.063, 0.3), ("launch_s", 1.5e-6, 0.4), ("bandwidth_share.legacy", 0.85, 0.05),
+    ("bandwidth_share.k", 0.81, 0.05), ("bandwidth_share.mx", 0.82, 0.08), ("bandwidth_share.plain", 0.85, 0.08),
 )  # fmt: skip
 CLASSES = (A100, HOPPER, EARLY, TURING, ADA, UNIFIED)
 FAMILIES = (
@@ -141,10 +144,12 @@ FAMILIES = (
     # Routing and its softmax are one kernel since (ggml-org/llama.cpp pull requests 16715 and 16991).
     Family("cuda", "cuda", "2025-11", usual=(*INT8_USUAL, ("experts_s", 1e-5, 0.6)), classes=CLASSES),
     Family("hip-2023", "hip", "2023-09", "2025-11", prompt_noise=0.4, usual=(
+        ("state_share", 0.031, 0.3),
         ("flops_share.legacy", 0.45, 0.5), ("flops_share.k", 0.4, 0.5), ("attention_flops_share", 0.1, 0.8),
         ("cache_share_no_flash", 0.12, 0.4), ("launch_s", 4e-6, 0.6),
     )),
     Family("hip", "hip", "2025-11", prompt_noise=0.3, usual=(
+        ("state_share", 0.031, 0.3),
         ("flops_share.legacy", 0.45, 0.5), ("flops_share.k", 0.4, 0.5), ("attention_flops_share", 0.15, 0.8),
         ("cache_share_no_flash", 0.12, 0.4),
     )),

@@ -39,7 +39,7 @@ class Flat:
     scores_s: Any  # one pass of the scores
     rows: Any
     tokens: Any  # of the step, where there are experts
-    walk: Any  # tokens that pass through a recurrent state one after the other
+    walked_s: Any  # of tokens that pass through a recurrent state after the first one, at the fp32 peak
     launches: Any
     flash: Any
     sixteens: Any  # formats with a scale for each 16 weights
@@ -63,11 +63,14 @@ def _row(point: int, often: float, machine: Machine, one: Operator, peak: str) -
     if one.experts is not None:
         rows, tokens = one.rows / one.experts.woken, one.experts.tokens
     attended = ggml.attention_flops(one, machine) if one.kind == "prefill_attention" else one.flops
+    walked = (
+        ggml.beyond_first(one.flops, one.context) / arithmetic(machine.gpu, "fp32")[1] if one.kind == "state" else 0
+    )
     scores = attended / (4 * max(one.head_dim, 1)) * ggml.SCORE_BYTES / machine.bandwidth
     return (
         point, KINDS.index(_kind(one)), QUANTS.index(of), often * one.count, one.weight_bytes / machine.bandwidth,
         one.cache_bytes / machine.bandwidth, one.bytes / machine.bandwidth, one.flops / rate, attended / fp16, scores,
-        max(rows, 1e-9), tokens, one.context, ggml.launches(one), machine.flash_attention,
+        max(rows, 1e-9), tokens, walked, ggml.launches(one), machine.flash_attention,
         one.format in ggml.SIXTEENS,
     )  # fmt: skip
 
@@ -105,7 +108,7 @@ def seconds(flat: Flat, of: dict[str, Any]) -> Any:
     latency = (
         latency
         + np.where(kind == 1, of["experts_s"], 0)
-        + np.where(kind == 4, ggml.walked(flat.walk, of["state_s"], of["state_token_s"]), 0)
+        + np.where(kind == 4, of["state_s"] + flat.walked_s / of["state_share"], 0)
     )
     return np.bincount(flat.point, flat.count * (work + latency), minlength=flat.points)
 

@@ -10,6 +10,7 @@ scale), `k` (q4_k and the other k- and i-quants: superblocks), `mx` (mxfp4, nvfp
                    that does, and tiles are up to `widest_tile` columns wide
     cache          bytes / (cache_share · BW)
     prompts        FLOPs / (attention_flops_share · P_fp16); without flash attention the scores go to memory and back
+    states         FLOPs / (state_share · P_fp32) of tokens beyond a sequence's first: no matrix units
     launches       launch_s each: two a multiplication (its input is quantized first), some more a layer
 """
 
@@ -54,7 +55,7 @@ class GgmlKernels(Frozen):
     many_launch_s: Seconds  # of one with more
     experts_s: Seconds  # once a layer with experts: routing, sorting
     state_s: Seconds  # once a recurrent layer
-    state_token_s: Seconds  # and once for each further token of a sequence, which walk through the state in turn
+    state_share: Share  # of the fp32 peak, by further tokens of a sequence, which walk through the state in turn
     evidence: str
     points: Count | None = None
     error: float | None = None

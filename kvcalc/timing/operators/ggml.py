@@ -95,15 +95,20 @@ def launched(kernels: float, rows: Quantity, one_s: float, many_s: float) -> Qua
     return kernels * (one_s + beyond_one(rows) * (many_s - one_s))
 
 
-def walked(tokens: Quantity, layer_s: Quantity, token_s: Quantity) -> Quantity:
-    """Seconds that a recurrent layer takes beside reading its state: its tokens pass through it one after the other.
+def beyond_first(flops: Quantity, tokens: Quantity) -> Quantity:
+    """FLOPs of a recurrent layer after each sequence's first token, whose work hides behind reading the state.
 
-    Source: ggml-org/llama.cpp, gated_delta_net.cu, whose kernel loops over the tokens of a ubatch.
+    A sequence's tokens walk through its state one after the other, without matrix units: a warp holds a column of the
+    state and adds up across its lanes twice a token. So it takes vector arithmetic's time, and more heads take longer.
 
-    >>> walked(1, 60e-6, 1e-6), round(walked(513, 60e-6, 1e-6) * 1e6)
-    (6e-05, 572)
+    Unit: FLOPs
+    Source: ggml-org/llama.cpp, gated_delta_net.cu, whose kernel loops over the tokens of a ubatch; pull request 22587
+    timed it by tokens
+
+    >>> beyond_first(3e6, 1), beyond_first(512 * 3e6, 512)
+    (0.0, 1533000000.0)
     """
-    return layer_s + greatest(tokens - 1, 0) * token_s
+    return flops * (1 - 1 / greatest(tokens, 1))
 
 
 def pipelined(ubatches: float, stages: int, stage_parameters: float) -> float:
@@ -159,11 +164,16 @@ def _device(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times
         return latency, _prompt(operator, machine, kernels)
     if kind in ("attention", "latent_attention", "state"):
         share = kernels.cache_share if machine.flash_attention else kernels.cache_share_no_flash
-        fixed = walked(operator.context, kernels.state_s, kernels.state_token_s) if kind == "state" else 0.0
+        fixed = kernels.state_s + _walked(operator, machine, kernels) if kind == "state" else 0.0
         _, peak = arithmetic(machine.gpu, computed_in(operator, machine))
         read = operator.bytes / (share * machine.bandwidth)
         return latency + fixed, greatest(read, operator.flops / peak)  # absorbed latents: many FLOPs a byte
     return latency, operator.bytes / (kernels.elementwise_share * machine.bandwidth)
+
+
+def _walked(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Quantity:
+    further = beyond_first(operator.flops, operator.context)
+    return further / (kernels.state_share * arithmetic(machine.gpu, "fp32")[1])
 
 
 def computed_in(operator: Operator, machine: Machine) -> str:

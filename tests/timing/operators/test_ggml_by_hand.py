@@ -20,7 +20,7 @@ from kvcalc.timing.operators.times import operator_time
 GPU = replace(
     load_gpu("rtx4090"),
     memory_bandwidth_bytes_per_s=1e12,
-    peak_flops={"fp16": 100e12, "int8": 200e12},
+    peak_flops={"fp16": 100e12, "int8": 200e12, "fp32": 20e12},
     links=(Link(name="pcie", bandwidth_bytes_per_s=50e9),),
 )
 KERNELS = build(
@@ -34,7 +34,7 @@ KERNELS = build(
         "widest_tile": 32, "idle_share": 0.5, "cache_share": 0.5, "cache_share_no_flash": 0.2,
         "attention_flops_share": 0.5, "attention_flops_share_no_flash": 0.25, "scores_passes": 3.0,
         "elementwise_share": 0.25, "launch_s": 1e-6, "many_launch_s": 3e-6, "experts_s": 10e-6, "state_s": 20e-6,
-        "state_token_s": 1e-6,
+        "state_share": 0.05,
         "evidence": "round numbers",
     },
 )  # fmt: skip
@@ -89,8 +89,11 @@ def test_a_cache_is_read_at_its_share_and_a_state_waits() -> None:
     assert time("attention", cache_bytes=1e9, rows=1) == (pytest.approx(2e-6), pytest.approx(2e-3))
     assert time("attention", flash=False, cache_bytes=1e9, rows=1)[1] == pytest.approx(5e-3)
     assert time("state", cache_bytes=1e9, rows=1, context=1) == (pytest.approx(22e-6), pytest.approx(2e-3))
-    # A prompt's tokens pass through the state one after the other.
-    assert time("state", cache_bytes=1e9, rows=101, context=101)[0] == pytest.approx(6e-6 + 120e-6)
+    # A prompt's tokens pass through the state one after the other: 100 of 101 at 0.05 of 20 TFLOP/s.
+    prompt = time("state", cache_bytes=1e9, flops=101e6, rows=101, context=101)
+    assert prompt[0] == pytest.approx(6e-6 + 20e-6 + 100e6 / 1e12)
+    # One token each of many sequences hides behind reading their states.
+    assert time("state", cache_bytes=1e9, flops=101e6, rows=101, context=1)[0] == pytest.approx(6e-6 + 20e-6)
     assert time("elementwise", activation_bytes=1e9, rows=1) == (pytest.approx(9e-6), pytest.approx(4e-3))
     assert time("embedding", activation_bytes=1e9, rows=1) == (0, pytest.approx(4e-3))
 
