@@ -9,6 +9,7 @@ from kvcalc.engines import admitted_sequences
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import BATCHED_TOKENS
 from kvcalc.specs.model import MoeMlp
+from kvcalc.timing.estimate import eager_launches
 from kvcalc.timing.ranges import Timed, range_around
 from kvcalc.units import format_decimal_bytes
 
@@ -63,8 +64,9 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     if deployed.engine.TIMED:
         found.extend(_on_host(deployed))
     if deployment.enforce_eager and deployed.engine.TIMED:
-        each = deployed.replica.machine.profile.eager_layer_s
-        why = "without graphs the host launches kernel by kernel: seconds of a layer at least, from one report"
+        each = float(eager_launches(deployed.replica.machine.profile, 1, int(routed)))
+        span = "0.5 to 1.2" if routed else "0.26 to 0.8"
+        why = f"without graphs the host launches kernel by kernel: seconds of a layer at least; hosts took {span} ms"
         found.append(Assumption(name="eager launches", value=each, why=why))
     machine = deployed.replica.machine
     if deployed.engine.TIMED:

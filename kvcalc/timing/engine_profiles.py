@@ -35,6 +35,7 @@ class Profile(NamedTuple):
     sequences_most: float = inf  # so many at most: the host's work for more of them hides behind the step
     layer_s: float = 0  # for each layer: launches that no graph hides
     eager_layer_s: float = 0  # for each layer at least, where there are no graphs: the host launches kernel by kernel
+    moe_eager_layer_s: float = 0  # the same more where the model has experts: routing, sorting, more kernels
     kernel_factor: float = 1  # of all kernels: below 1 where better ones than the measured are run
     launch_factor: float = 1  # of their latencies
     link_factor: float = 1  # of collectives

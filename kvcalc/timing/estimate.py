@@ -122,6 +122,11 @@ def engine_time(profile: Profile, sequences: Quantity, layers: Quantity, routed:
     return fixed + profile.sequence_s * least(sequences, profile.sequences_most)
 
 
+def eager_launches(profile: Profile, layers: Quantity, routed: Quantity) -> Quantity:
+    """Seconds that the host takes to launch a pass kernel by kernel."""
+    return (profile.eager_layer_s + profile.moe_eager_layer_s * routed) * layers
+
+
 def front_end_time(profile: Profile, clients: Quantity) -> Quantity:
     """Seconds outside the engine before a first token: the more answers are streamed meanwhile, the longer."""
     return profile.front_end_alone_s + (profile.front_end_s - profile.front_end_alone_s) * (1 - 1 / clients)

@@ -17,8 +17,8 @@ from kvcalc.timing.engine_profiles import Profile, profile_for
 
 # What an engine adds to its kernels, of all that a profile says in seconds.
 ENGINE_TIMES = (
-    "step_s", "moe_step_s", "sequence_s", "layer_s", "eager_layer_s", "prompt_layer_s", "moe_prompt_layer_s",
-    "front_end_alone_s", "front_end_s",
+    "step_s", "moe_step_s", "sequence_s", "layer_s", "eager_layer_s", "moe_eager_layer_s", "prompt_layer_s",
+    "moe_prompt_layer_s", "front_end_alone_s", "front_end_s",
 )  # fmt: skip
 
 

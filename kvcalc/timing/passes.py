@@ -22,6 +22,7 @@ from kvcalc.timing.estimate import (
     KernelSums,
     OperatorTime,
     assumptions,
+    eager_launches,
     engine_time,
     kernel_sums,
     operator_times,
@@ -165,7 +166,7 @@ class Pass:
             whole = plain.total_s(profile) + prompt_time(sums - plain, profile)
         if self.replica.eager:
             # The host launches kernel by kernel, and a short kernel waits for its launch.
-            whole = greatest(whole, profile.eager_layer_s * sums.layers)
+            whole = greatest(whole, eager_launches(profile, sums.layers, sums.routed))
         return self.beside_copies(whole)
 
     def beside_copies(self, computing_s: Quantity) -> Quantity:

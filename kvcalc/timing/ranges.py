@@ -8,6 +8,7 @@ where each alone has too few), and for how well the GPU is known:
     measured    its kernels were
     unmeasured  other GPUs' constants with its own peaks; the range is from measured GPUs, timed as if they were not
     judged      no GPU of its maker was measured, or a constant rests on one report: set by hand, wide
+    eager       hosts launch kernel by kernel, each at its own speed: as judged, but for dense decode, which is wider
 
 Source: `ranges.toml`, made by `benchmarks/refit.py`; each row says whether it was counted or is a judgement
 """
@@ -23,8 +24,8 @@ from kvcalc.timing.machine import Machine
 FILE = Path(__file__).with_name("ranges.toml")
 MEASURED_MAKER = "NVIDIA"  # whose GPUs have files of measured kernels
 Timed = Literal["decode", "prompt", "first-token"]
-Knowledge = Literal["measured", "unmeasured", "judged"]
-BY_DOUBT: tuple[Knowledge, ...] = ("measured", "unmeasured", "judged")
+Knowledge = Literal["measured", "unmeasured", "judged", "eager"]
+BY_DOUBT: tuple[Knowledge, ...] = ("measured", "unmeasured", "judged", "eager")
 
 
 class Spread(NamedTuple):
@@ -79,7 +80,8 @@ def kinds(machine: Machine, routed: bool, timed: Timed, at_best: Knowledge = "me
     own = (f"{profile.engine}-{plain}", f"{profile.engine}-{timed}")
     if known == "measured":
         return (f"{profile.name}-{plain}", *own, plain)
-    return tuple(f"{kind}-{known}" for kind in (*own, plain))
+    doubts = (known, "judged") if known == "eager" else (known,)
+    return tuple(f"{kind}-{doubt}" for doubt in doubts for kind in (*own, plain))
 
 
 def knowledge(machine: Machine) -> Knowledge:

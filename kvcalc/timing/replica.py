@@ -93,10 +93,12 @@ class Replica:
     def knowledge(self) -> Knowledge:
         """How well its steps are known at best: what rests on one report has the range of a judgement.
 
-        Launches without graphs, weights that stay in the host's memory, all-reduces from node to node.
+        Weights that stay in the host's memory, all-reduces from node to node; launches without graphs by their hosts.
         """
         node = self.machine.gpus_per_node or self.machine.gpu.gpus_per_node
-        if self.eager or self.offload_bytes or self.prefetch or self.layout.tensor_parallel_size > node:
+        if self.eager:
+            return "eager"
+        if self.offload_bytes or self.prefetch or self.layout.tensor_parallel_size > node:
             return "judged"
         return "unmeasured" if self.unusual else "measured"
 

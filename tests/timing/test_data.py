@@ -1,5 +1,6 @@
 """The data files of this room: whole, plausible, and keyed by engines and GPUs, never by models."""
 
+import json
 import tomllib
 from itertools import product
 from pathlib import Path
@@ -12,6 +13,7 @@ from kvcalc.catalog.cards import card_names
 from kvcalc.catalog.files.toml import data_dir
 from kvcalc.catalog.gpus import all_gpus, load_gpu
 from kvcalc.catalog.kernels import load_kernels
+from kvcalc.cli.app import run
 from kvcalc.counting.work import Operator
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.base import replace
@@ -141,8 +143,28 @@ def test_every_range_and_profile_is_reached_by_some_deployment() -> None:
     for name, deployment in (*own, ("rtx3090", replace(local[0], backend="vulkan"))):
         machine = machine_of(load_gpu(name), deployment)
         reached |= {range_around(machine, routed, timed).kind for routed, timed in product((False, True), TIMED)}
+    reached.add(range_around(machine_named("h100-sxm"), False, "decode", "eager").kind)
     assert {one.name for one in profile_file.profiles()} - chosen == {"serving"}  # what the others are like
     assert set(spreads()) == reached
+
+
+# Measured steps in ms, batch 1 to 8: the hosts that `eager_layer_s` and `moe_eager_layer_s` are set by.
+EAGER = [
+    ("qwen2.5-7b --gpu a800-80g-sxm --batch 1 --context 500", 22.5),  # vllm-project/vllm-omni issue 7960
+    ("llama-3.2-90b-vision --gpu h100-sxm -tp 4 --engine-version 0.9 --batch 1 --context 1024", 45.9),  # tt issue 379
+    ("qwen3-30b-a3b --gpu rtx4090d -tp 4 --batch 8 --context 4250", 33.92),  # vllm-project/vllm issue 45709
+    ("deepseek-v2-lite --gpu a100-80g-sxm --engine sglang --engine-version 0.3 --batch 1 --context 500", 31.0),  # 1369
+    ("gpt-oss-120b --gpu gb10 --engine-version 0.19 --batch 1 --context 500", 38.5),  # conselara.dev
+]
+
+
+@pytest.mark.parametrize("command, measured_ms", EAGER, ids=[command.split()[0] for command, _ in EAGER])
+def test_measured_steps_without_graphs_are_in_range(
+    command: str, measured_ms: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["step", *command.split(), "--enforce-eager", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["result"]["estimate_s"]
+    assert found["low"] <= measured_ms / 1e3 <= found["high"]
 
 
 @pytest.mark.parametrize(
@@ -152,5 +174,7 @@ def test_what_rests_on_one_report_has_the_range_of_a_judgement(flags: dict[str, 
     plain = Deployed(ask("llama-3-70b", {"gpu": "h100-sxm", "tensor_parallel_size": "8"})).replica
     found = Deployed(ask("llama-3-70b", {"gpu": "h100-sxm", "tensor_parallel_size": "8"} | flags)).replica
     assert plain.knowledge == "measured"
-    assert found.knowledge == "judged"
-    assert range_around(found.machine, False, "decode", found.knowledge).kind == "dense-decode-judged"
+    known = "eager" if "enforce_eager" in flags else "judged"
+    assert found.knowledge == known
+    assert range_around(found.machine, False, "decode", found.knowledge).kind == f"dense-decode-{known}"
+    assert range_around(found.machine, True, "decode", found.knowledge).kind == "moe-decode-judged"

@@ -34,9 +34,10 @@ def sources() -> str:
 def test_every_range_is_of_something_that_a_command_times() -> None:
     reached: set[str] = set()
     served = [one for one in profiles() if one.engine in get_args(Engine)]
-    for gpu, profile, routed, timed in product(all_gpus(), served, (True, False), get_args(Timed)):
+    each = product(all_gpus(), served, (True, False), get_args(Timed), ("measured", "eager"))
+    for gpu, profile, routed, timed, best in each:
         if profile.vendor in ("", gpu.vendor):
-            known = kinds(with_profile(gpu, profile), routed, timed)
+            known = kinds(with_profile(gpu, profile), routed, timed, best)
             reached.add(next((kind for kind in known if kind in spreads()), known[-1]))
     local = set()
     for where, model, what in product((*get_args(Backend), "offload"), ("dense", "moe"), ("decode", "prompts")):
