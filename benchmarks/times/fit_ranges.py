@@ -4,7 +4,7 @@
 2. The weighted 10 % and 90 % quantiles of ln(measured / estimated) are the range,
 3. widened by 1.15 about their middle, for few cells know their own quantiles badly.
 Coverage is counted on cells that are left out of these steps as well. Of decode strangers' reports count too, each
-source as much as a cell.
+source as much as a cell. A GPU that was not measured is known no better than one that was: its range holds that one's.
 
 The files say which kinds there are. A point speaks for the most special one of its kinds. The general ones are of
 present-day serving; one with too few cells stays as it was set.
@@ -32,6 +32,7 @@ from kvcalc.timing.ranges import FILE
 LOW, HIGH = 0.1, 0.9
 WIDEN = 1.15
 FEW_CELLS = 4  # a range of fewer cells is that of a wider kind, or set by hand
+UNMEASURED = "-unmeasured"  # how the kinds of such GPUs end
 STRANGER = "nobody"  # a maker of whose GPUs no class says anything
 SERVING = ("tpot", "ttft", "alone")
 Residuals = dict[str, list[tuple[float, Hashable]]]
@@ -91,7 +92,7 @@ def fit_ranges(
         _file(found, point, float(have), _spoken_for(point, kinds_of(point, known), names))
     unmeasured = _as_unmeasured([point for point in told if point.prepared.task in SERVING], fitted)
     for point, have in zip(unmeasured, left_out_all(unmeasured, fitted), strict=True):
-        kinds = [f"{kind}-unmeasured" for kind in kinds_of(point, known)]
+        kinds = [f"{kind}{UNMEASURED}" for kind in kinds_of(point, known)]
         _file(found, point, float(have), _spoken_for(point, kinds, names))
     sources: set[Hashable] = set()
     for known_as, ratio, source in reports:
@@ -151,4 +152,14 @@ def _written(found: Residuals, shipped: Tables, sources: Collection[Hashable]) -
         made = fit_range(np.array([ratio for ratio, _ in some]), [cell for _, cell in some], sources)
         print(f"{row['kind']:<34}{made.low:>7.2f}{made.high:>7.2f}{made.points:>7}{made.cells:>5}{made.coverage:>7.0%}")
         rows.append(rounded({"kind": row["kind"]} | made._asdict()))
-    return rows
+    return holding(rows)
+
+
+def holding(rows: Tables) -> Tables:
+    """The rows, those of unmeasured GPUs at least as wide as those of measured ones."""
+    measured = {f"{row['kind']}{UNMEASURED}": row for row in rows}
+    found = []
+    for row in rows:
+        other = measured.get(row["kind"], row)
+        found.append(row | {"low": min(row["low"], other["low"]), "high": max(row["high"], other["high"])})
+    return found

@@ -11,6 +11,7 @@ MambaStateShapeCalculator in vllm/model_executor/layers/mamba/mamba_utils.py for
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError
@@ -92,6 +93,7 @@ def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
+@cache
 def element_bytes(dtype: str) -> float:
     """Bytes of one cached element, its group scales included.
 

@@ -126,6 +126,13 @@ def machine_named(gpu: str) -> Machine:
     return with_profile(load_gpu(gpu), profile_for("vllm"))
 
 
+def test_a_gpu_that_was_not_measured_is_known_no_better_than_one_that_was() -> None:
+    rows = {table["kind"]: table for table in tomllib.loads(FILE.read_text())["range"]}
+    pairs = [(rows[kind], rows[f"{kind}-unmeasured"]) for kind in rows if f"{kind}-unmeasured" in rows]
+    assert len(pairs) > 4
+    assert all(other["low"] <= mine["low"] and mine["high"] <= other["high"] for mine, other in pairs)
+
+
 def test_every_range_and_profile_is_reached_by_some_deployment() -> None:
     """What no command can ask for is not shipped: it would be checked by nobody."""
     engines = ("vllm", "sglang", "trtllm", "llamacpp")
