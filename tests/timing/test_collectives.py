@@ -47,6 +47,18 @@ def test_cards_without_peer_access_go_through_the_host(machine: Make) -> None:
         assert seconds(machine("rtx5090"), 2, size) > 1.5 * seconds(machine("rtx-pro-6000-se"), 2, size)
 
 
+@pytest.mark.parametrize("size, measured_us", [(256, 24.6), (8192, 24.2), (65_536, 24.1)])
+def test_small_messages_between_eight_cards_that_reach_each_other(machine: Make, size: int, measured_us: float) -> None:
+    """NCCL on eight RTX PRO 6000 behind switches: hardware/pcie-bandwidth.md of voipmonitor/rtx6kpro."""
+    assert seconds(machine("rtx-pro-6000-se"), 8, size) == pytest.approx(measured_us * 1e-6, rel=0.3)
+
+
+def test_what_peer_access_saves_two_cards(machine: Make) -> None:
+    """noonghunna/club-3090 issue 873: 80 all-reduces of 4 KiB a token, 288.1 against 222.8 tokens/s on two RTX 5090."""
+    saved = seconds(machine("rtx5090"), 2, 4096) - seconds(machine("rtx-pro-6000-se"), 2, 4096)
+    assert 80 * saved == pytest.approx(1 / 222.8 - 1 / 288.1, rel=0.15)
+
+
 def test_a_group_that_leaves_its_node_pays_for_every_round(machine: Make) -> None:
     inside, two, four = (seconds(machine("h100-sxm"), ranks, 14e3) for ranks in (8, 16, 32))
     assert two - inside >= HOP_S * 0.9
