@@ -150,7 +150,9 @@ def times(found: dict[str, Found], shared: Path) -> Iterator[str]:
     yield from worst_points(found["reports"]["points"])
     yield from section(
         "llama.cpp", "local",
-        "Results of llama-bench by backend. *Left out*: by constants that were fitted without the device.",
+        "Results of llama-bench by backend. *Left out*: by constants that were fitted without the device. How fast "
+        "prompts are on AMD, builds and drivers decide by a factor of two and more: no constant holds, and the range "
+        "is that wide. Without `--backend` an AMD card is asked with HIP, an NVIDIA card with CUDA.",
     )  # fmt: skip
     yield from by_group(found["local"]["groups"])
     yield from worst_cells(found["local"]["points"], cells_of_local(shared / "reports" / "llama_bench.json"))

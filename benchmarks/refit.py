@@ -151,7 +151,15 @@ def data_files() -> list[Path]:
     """What is written."""
     specs = data_dir("gpu_specs")
     kernels = [path for path in sorted((specs / "kernels").glob("*.toml")) if path.stem != "classes"]
-    return [*kernels, ENGINES, OWN_ENGINES, RANGES, OWN_RANGES, SPECULATION, specs / "llamacpp" / "kernels.toml"]
+    return [
+        *kernels,
+        ENGINES,
+        OWN_ENGINES,
+        RANGES,
+        OWN_RANGES,
+        SPECULATION,
+        *(specs / "llamacpp" / f"{name}.toml" for name in ("kernels", "parts")),
+    ]
 
 
 def check(folder: Path, ranges: bool) -> int:

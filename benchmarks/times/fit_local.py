@@ -15,8 +15,8 @@ import numpy as np
 from times.ggml_flat import Flat, constants, flatten, seconds
 from times.local_points import LocalPoint
 
+from kvcalc.catalog.ggml import local_parts
 from kvcalc.specs.ggml import GgmlKernels
-from kvcalc.timing.operators.ggml import HOP_S
 
 NOISE = 0.08  # of a measurement, relative
 # What is usual, and how far (in logarithms) a backend strays from it. Pooled over all backends by hand; for experts
@@ -132,8 +132,11 @@ INT8_USUAL = (
 )  # fmt: skip
 CLASSES = (A100, HOPPER, EARLY, TURING, ADA, UNIFIED)
 FAMILIES = (
+    # Scores pass the memory five times: written; read and written by the softmax; read once more, written in half
+    # precision and read by the library (ggml-cuda.cu of May 2024).
     Family(
         "cuda-2023", "cuda", "2023-09", "2024-06", usual=(
+            ("scores_passes", 5, 0.3),
             ("bandwidth_share.k", 0.8, 0.3), ("bandwidth_share.plain", 0.85, 0.3),
             ("launch_s", 3.5e-6, 0.8), ("many_launch_s", 15e-6, 0.6), ("prompt_bandwidth_share.k", 0.4, 0.6),
             ("prompt_bandwidth_share.legacy", 0.4, 0.6), ("flops_share.k", 0.22, 0.3),
@@ -187,7 +190,8 @@ class Problem:
         ]
         self.flat: Flat = flatten(parts, len(points), family.peak)
         self.pipeline = np.array([point.pipeline for point in points])
-        self.hops = HOP_S * np.array([(point.stages - 1) * sum(often for often, _ in point.steps) for point in points])
+        hops = [(point.stages - 1) * sum(often for often, _ in point.steps) for point in points]
+        self.hops = local_parts().split.hop_s * np.array(hops)
         self.measured = np.array([point.measured_s for point in points])
         self.devices = [point.device for point in points]
         classes = [class_of(family, point) for point in points]

@@ -14,7 +14,7 @@ from typing import Any
 
 from times.shapes import shape
 
-from kvcalc.catalog.ggml import month_of
+from kvcalc.catalog.ggml import local_parts, month_of
 from kvcalc.catalog.gpus import load_gpu
 from kvcalc.catalog.models import load_model
 from kvcalc.catalog.quantization.online import requantize
@@ -27,7 +27,7 @@ from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
 from kvcalc.specs.model import ModelSpec
 from kvcalc.timing.machine import machine_of
-from kvcalc.timing.operators.ggml import pipelined
+from kvcalc.timing.operators.ggml import busy_share, pipelined
 from kvcalc.timing.replica import Replica
 
 Row = Mapping[str, Any]
@@ -62,8 +62,12 @@ class LocalPoint:
     def pipeline(self) -> float:
         """A prompt's ubatches pass the stages one behind the other."""
         ubatches = sum(often for often, _ in self.steps)
-        parameters = active_parameters(self.replica.model) / self.stages
-        return 1.0 if self.decodes else pipelined(ubatches, self.stages, parameters) / ubatches
+        busy = busy_share(local_parts().split, self.stage_parameters)
+        return 1.0 if self.decodes else pipelined(ubatches, self.stages, busy) / ubatches
+
+    @property
+    def stage_parameters(self) -> float:
+        return active_parameters(self.replica.model) / self.stages
 
     def operators(self) -> list[tuple[float, Operator]]:
         return [(often, one) for often, step in self.steps for one in self.replica.operators(step)]

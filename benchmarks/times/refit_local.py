@@ -13,6 +13,7 @@ import numpy as np
 from accuracy_reports import speed_points
 from times.fit_local import FAMILIES, Family, Problem, fit, kernels_of
 from times.fit_ranges import fit_range
+from times.fit_split import fit_split
 from times.local_points import LocalPoint, point_of, row_of_case
 from times.refit_kernels import rounded, write
 
@@ -24,6 +25,8 @@ from kvcalc.errors import KvcalcError
 from kvcalc.specs.model import MoeMlp
 from kvcalc.timing.ranges import FILE as RANGES
 
+PARTS_HEADER = """llama.cpp's models in parts: on several devices, and partly on the host. `split` is written by
+benchmarks/refit.py; `host` is set by hand."""
 CASES = ("llamacpp_xd", "llamacpp_board")
 HEADER = """llama.cpp's kernels: by backend, since a month's builds, and by class of device; seconds and shares.
 Written by benchmarks/refit.py. `points` and `devices` are behind a row's family, `error` is the median on them."""
@@ -128,7 +131,10 @@ def refit(points_file: Path, save: bool) -> None:
     rows: list[dict[str, Any]] = []
     residuals: dict[str, list[Residual]] = defaultdict(list)
     date = datetime.date.today().isoformat()
-    for family, problem in problems(training(points_file)):
+    points = training(points_file)
+    if save:
+        _write_split(fit_split(points))
+    for family, problem in problems(points):
         values = fit(problem)
         shipped = problem.seconds(values)
         error = float(np.median(np.abs(shipped / problem.measured - 1)))
@@ -157,6 +163,13 @@ def refit(points_file: Path, save: bool) -> None:
         print(f"{kind:<28}{one['low']:>7.2f}{one['high']:>7.2f}{one['points']:>7}{one['cells']:>5}")
     if save:
         _write_ranges(ranges)
+
+
+def _write_split(found: dict[str, Any]) -> None:
+    path = data_dir("gpu_specs") / "llamacpp" / "parts.toml"
+    host = tomllib.loads(path.read_text(encoding="utf-8"))["host"]
+    write(path, PARTS_HEADER, {"host": host, "split": rounded(found)})
+    forget_rows()
 
 
 def kinds_of(backend: str, decodes: bool, routed: bool) -> tuple[str, str]:

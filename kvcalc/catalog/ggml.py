@@ -9,7 +9,7 @@ from kvcalc.catalog.names import did_you_mean
 from kvcalc.errors import KvcalcError
 from kvcalc.specs.build import build
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.ggml import Backend, GgmlKernels, LocalSetting, Skips
+from kvcalc.specs.ggml import Backend, GgmlKernels, LocalSetting, Parts, Skips
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.units import parse_bandwidth
 
@@ -118,6 +118,12 @@ def ggml_kernels(gpu: GpuSpec, setting: LocalSetting) -> GgmlKernels:
 
 
 @cache
+def local_parts() -> Parts:
+    """What a model costs on several devices, or partly on the host."""
+    return build(Parts, _table("parts"))
+
+
+@cache
 def _skips(backend: Backend) -> Skips | None:
     found = _table("masks").get(backend)
     return None if found is None else build(Skips, found)
@@ -150,4 +156,5 @@ def _table(name: str) -> dict[str, Any]:
 def forget_rows() -> None:
     """Read the data file anew: it was written since."""
     rows.cache_clear()
+    local_parts.cache_clear()
     _table.cache_clear()

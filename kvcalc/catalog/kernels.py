@@ -6,6 +6,7 @@ from typing import Any
 from kvcalc.catalog.files.toml import data_dir, read_toml
 from kvcalc.catalog.ggml import ggml_kernels as ggml_kernels
 from kvcalc.catalog.ggml import host_bandwidth as host_bandwidth
+from kvcalc.catalog.ggml import local_parts as local_parts
 from kvcalc.catalog.ggml import local_setting as local_setting
 from kvcalc.specs.base import replace
 from kvcalc.specs.build import build

@@ -70,6 +70,34 @@ class Skips(Frozen):
     behind: bool  # cells behind a window too, and not only later tokens
 
 
+class Split(Frozen):
+    """A layer split, by runs of one model on one device and on several."""
+
+    hop_s: Seconds  # from one device to the next, whatever a row weighs
+    parameters: tuple[float, ...]  # of a stage, the fewest first
+    busy: tuple[Share, ...]  # of the stages' time, what is work while ubatches follow each other, at these parameters
+    evidence: str
+    points: Count | None = None
+
+
+class OnHost(Frozen):
+    """What stays in the host's memory: shares of its bandwidth, and of the link to the device."""
+
+    share: Share  # that the CPU reads weights at
+    experts_share: Share  # experts, many small products
+    copy_share: Share  # of the link, for weights that are copied to the device
+    switch_s: Seconds  # a graph is split where the device changes
+    by_hand: tuple[str, ...]
+    note: str
+
+
+class Parts(Frozen):
+    """A model that is not on one device alone."""
+
+    split: Split
+    host: OnHost
+
+
 class LocalSetting(Frozen):
     """How llama.cpp was built and started, as far as its kernels depend on it."""
 

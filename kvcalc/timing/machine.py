@@ -7,10 +7,10 @@ Source: the GPU's spec, `gpu_specs/kernels/` and `engines.toml`, each row with i
 
 from typing import NamedTuple
 
-from kvcalc.catalog.kernels import ggml_kernels, host_bandwidth, load_kernels, local_setting
+from kvcalc.catalog.kernels import ggml_kernels, host_bandwidth, load_kernels, local_parts, local_setting
 from kvcalc.specs.calibration import Calibration
 from kvcalc.specs.deployment import Deployment
-from kvcalc.specs.ggml import GgmlKernels, Skips
+from kvcalc.specs.ggml import GgmlKernels, Parts, Skips
 from kvcalc.specs.gpu import GpuSpec
 from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.engine_profiles import Profile, profile_for
@@ -32,6 +32,7 @@ class Machine(NamedTuple):
     ggml: GgmlKernels | None = None  # llama.cpp's kernels, where it is the engine
     flash_attention: bool = True
     skips: Skips | None = None  # what llama.cpp's attention leaves out of what the mask hides
+    parts: Parts | None = None  # what llama.cpp's models cost in parts
     host_bandwidth: float = 0  # bytes/s of the host's memory, where some of the model stays there
     offloads: bool = False  # some of the model does
     busy: bool = False  # it computes without a pause, and power and heat tell
@@ -77,6 +78,7 @@ def _uncalibrated(gpu: GpuSpec, deployment: Deployment) -> Machine:
         ggml=ggml_kernels(gpu, setting),
         flash_attention=setting.flash_attention,
         skips=setting.skips,
+        parts=local_parts(),
         host_bandwidth=machine.bandwidth if shared else host_bandwidth(deployment.host_memory_bandwidth),
         offloads=deployment.n_gpu_layers is not None or deployment.n_cpu_moe > 0,
     )

@@ -13,7 +13,7 @@ from kvcalc.counting.work import Operator, Step
 from kvcalc.specs.deployment import BATCHED_TOKENS, Layout
 from kvcalc.specs.model import ModelSpec, MoeMlp, Recurrent
 from kvcalc.timing.machine import Machine
-from kvcalc.timing.operators.ggml import computed_in, pipelined
+from kvcalc.timing.operators.ggml import busy_share, computed_in, pipelined
 from kvcalc.timing.peaks import arithmetic
 from kvcalc.timing.ranges import Knowledge
 
@@ -59,10 +59,11 @@ class Replica:
 
     def overlap(self, chunks: int) -> float:
         """The share of its chunks' times that a prompt takes: llama.cpp's ubatches pass the stages as a pipeline."""
-        if self.machine.ggml is None:
+        if self.machine.parts is None:
             return 1.0
         stages = self.layout.pipeline_parallel_size
-        return pipelined(chunks, stages, active_parameters(self.model) / stages) / chunks
+        busy = busy_share(self.machine.parts.split, active_parameters(self.model) / stages)
+        return pipelined(chunks, stages, busy) / chunks
 
     @cached_property
     def busy(self) -> "Replica":

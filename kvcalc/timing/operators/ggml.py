@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kvcalc.counting.arrays import Quantity, greatest, least
 from kvcalc.counting.work import Operator
 from kvcalc.specs.formats import ELEMENT_BITS
-from kvcalc.specs.ggml import GgmlKernels, Quants
+from kvcalc.specs.ggml import GgmlKernels, Parts, Quants, Split
 from kvcalc.timing.machine import Machine
 from kvcalc.timing.operators.ggml_tiles import VECTOR_ROWS, Tiles, beyond_one, woken_experts
 from kvcalc.timing.operators.smooth import Times
@@ -29,23 +29,7 @@ MICROSCALED = ("mxfp4", "nvfp4")
 # A scale for each 16 weights, half of what one int8 instruction of the tensor cores multiplies (ggml-cuda/mmq.cuh).
 SIXTEENS = ("q2_k", "q3_k", "q6_k", "iq2_xs", "iq2_s")
 SCORE_BYTES = 4
-# Weights on the host: rows from which they are copied to the device (ggml-cuda.cu, offload_op), and judgements from the
-# table of -ngl in llama-bench's README: each layer of a 7B left behind costs 2.2 to 2.8 ms, 41 to 51 GB/s.
-COPIED_ROWS = 32
-HOST_SHARE = 0.7  # of the host's memory bandwidth
-# Experts are many small products. Four reports give 0.36, 0.41, 0.5 and 0.61: DeepSeek-V2-Lite and Qwen3-30B on an
-# i9-10900X (AlexsJones/llmfit pull requests 778, 755), gpt-oss-120b on a 5800X (llmgarage.ai) and on a 14900K
-# (r/LocalLLaMA).
-HOST_EXPERTS_SHARE = 0.47
-COPY_SHARE = 0.8  # of the link
-HOST_SWITCH_S = 30e-6  # a graph is split where the device changes
-# From one device of a layer split to the next: the median over 13 pairs of one and four GPUs, 0.17 to 1.1 ms
-# (XiongjieDai/GPU-Benchmarks-on-LLM-Inference); what one row weighs does not matter.
-HOP_S = 0.33e-3
-# Of the time of a layer split's stages, what is work while ubatches follow each other: by 60 runs of two models on four
-# GPUs of six kinds (the same source), 0.70 at 2e9 parameters a stage, 0.35 at 17.5e9, where next to nothing overlaps.
-BUSY, BUSY_PARAMETERS, BUSY_SLOPE = 0.70, 2e9, 0.16  # the last: lost with each e-fold of parameters
-LEAST_BUSY, MOST_BUSY = 0.25, 0.80
+COPIED_ROWS = 32  # rows from which weights on the host are copied to the device (ggml-cuda.cu, offload_op)
 
 
 class Rates(NamedTuple):
@@ -111,29 +95,52 @@ def beyond_first(flops: Quantity, tokens: Quantity) -> Quantity:
     return flops * (1 - 1 / greatest(tokens, 1))
 
 
-def pipelined(ubatches: float, stages: int, stage_parameters: float) -> float:
+def busy_share(split: Split, parameters: float) -> float:
+    """Of the time of a layer split's stages, what is work while ubatches follow each other.
+
+    It falls with the logarithm of a stage's parameters between the sizes that were measured; beyond them it stays.
+
+    Unit: 1
+    Source: `gpu_specs/llamacpp/parts.toml`. Why stages of large models do not overlap is not known.
+
+    >>> split = Split(hop_s=0, parameters=(2e9, 18e9), busy=(0.8, 0.4), evidence="")
+    >>> busy_share(split, 1e9), round(busy_share(split, 6e9), 2), busy_share(split, 70e9)
+    (0.8, 0.6, 0.4)
+    """
+    (fewest, most), (small, large) = split.parameters, split.busy
+    along = log(parameters / fewest) / log(most / fewest)
+    return small + (large - small) * min(1.0, max(0.0, along))
+
+
+def pipelined(ubatches: float, stages: int, busy: float) -> float:
     """Ubatches' worth of time until as many have passed all stages, one behind the other.
 
-        1 + (m - 1) / (busy · n),  busy = 0.70 - 0.16 · ln(parameters of a stage / 2e9)
+        1 + (m - 1) / (busy · n)
 
-    Source: XiongjieDai/GPU-Benchmarks-on-LLM-Inference. Why stages of large models do not overlap is not known.
+    Batches of `--batch-size` tokens do not wait for each other: llama-server waits for what has an output.
 
-    >>> pipelined(16, 1, 8e9), round(pipelined(16, 4, 2e9), 1), round(pipelined(16, 4, 17.5e9), 1)
-    (16.0, 6.4, 11.6)
+    Source: ggml-org/llama.cpp, llama-context.cpp (decode) and server.cpp (update_slots)
+
+    >>> pipelined(16, 1, 0.8), pipelined(16, 4, 0.75), pipelined(16, 2, 0.4)
+    (16.0, 6.0, 16.0)
     """
     if stages == 1:
         return float(ubatches)
-    busy = min(MOST_BUSY, max(LEAST_BUSY, BUSY - BUSY_SLOPE * log(stage_parameters / BUSY_PARAMETERS)))
     return 1 + (ubatches - 1) * min(1.0, 1 / (busy * stages))
 
 
 def ggml_seconds(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
     """(latency, work) of one call, on the device or on the host; a hop to the next device of a layer split."""
     if operator.kind == "send":
-        return HOP_S, 0.0
+        return _parts(machine).split.hop_s, 0.0
     if operator.place == "host":
         return _host(operator, machine, kernels)
     return _device(operator, machine, kernels)
+
+
+def _parts(machine: Machine) -> Parts:
+    assert machine.parts is not None
+    return machine.parts
 
 
 def _host(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
@@ -144,10 +151,11 @@ def _host(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:
     latency, work = _device(operator, machine, kernels)
     link = host_link(machine.gpu).bandwidth_bytes_per_s
     copied = least(greatest(_sharing(operator) - COPIED_ROWS + 1, 0), 1)
-    share = HOST_SHARE if operator.experts is None else HOST_EXPERTS_SHARE
+    host = _parts(machine).host
+    share = host.share if operator.experts is None else host.experts_share
     read = operator.bytes / (share * machine.host_bandwidth)
-    copies = operator.weight_bytes / min(COPY_SHARE * link, HOST_SHARE * machine.host_bandwidth) + work
-    return HOST_SWITCH_S + copied * latency, (1 - copied) * read + copied * copies
+    copies = operator.weight_bytes / min(host.copy_share * link, host.share * machine.host_bandwidth) + work
+    return host.switch_s + copied * latency, (1 - copied) * read + copied * copies
 
 
 def _device(operator: Operator, machine: Machine, kernels: GgmlKernels) -> Times:

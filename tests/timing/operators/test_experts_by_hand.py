@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from timing.operators.test_ggml_by_hand import KERNELS
+from timing.operators.test_ggml_by_hand import KERNELS, PARTS
 from timing.operators.test_kernels_by_hand import BANDWIDTH, H100, PEAK, on
 
 from kvcalc.catalog.models import load_model
@@ -151,11 +151,12 @@ def test_ranges_of_llama_cpp(timed: Any, what: str) -> None:
 
 
 def test_ubatches_overlap_in_the_stages_of_a_layer_split() -> None:
-    """Of two stages of 4.015e9 parameters 0.70 - 0.16 · ln 2.0076 = 0.5885 of the time is work."""
-    replica = Replica(load_model("llama-3-8b"), Layout(pipeline_parallel_size=2), on()._replace(ggml=KERNELS))
-    assert replica.overlap(16) == pytest.approx((1 + 15 / (2 * 0.58849)) / 16, rel=1e-4)
+    """Of four stages of 2.0075e9 parameters 0.75 - 0.5 · ln 2.0075 / 2 = 0.5758 of the time is work."""
+    model, layout = load_model("llama-3-8b"), Layout(pipeline_parallel_size=4)
+    replica = Replica(model, layout, on()._replace(ggml=KERNELS, parts=PARTS))
+    assert replica.overlap(16) == pytest.approx((1 + 15 / (4 * 0.57578)) / 16, rel=1e-4)
     assert replica.overlap(1) == 1
-    assert Replica(load_model("llama-3-8b"), Layout(pipeline_parallel_size=2), on()).overlap(16) == 1
+    assert Replica(model, layout, on()).overlap(16) == 1
 
 
 def test_the_type_of_most_weights_sets_the_peak() -> None:

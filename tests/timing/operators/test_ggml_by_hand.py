@@ -9,12 +9,12 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.counting.work import ExpertLoad, Operator
 from kvcalc.specs.base import replace
 from kvcalc.specs.build import build
-from kvcalc.specs.ggml import GgmlKernels, Skips
+from kvcalc.specs.ggml import GgmlKernels, OnHost, Parts, Skips, Split
 from kvcalc.specs.gpu import Link
 from kvcalc.specs.kernels import Kernels
 from kvcalc.timing.engine_profiles import Profile
 from kvcalc.timing.machine import Machine
-from kvcalc.timing.operators.ggml import attention_flops, launched, pipelined
+from kvcalc.timing.operators.ggml import attention_flops, busy_share, launched, pipelined
 from kvcalc.timing.operators.times import operator_time
 
 GPU = replace(
@@ -38,10 +38,14 @@ KERNELS = build(
         "evidence": "round numbers",
     },
 )  # fmt: skip
+PARTS = Parts(
+    split=Split(hop_s=0.4e-3, parameters=(1e9, 1e9 * exp(2)), busy=(0.75, 0.25), evidence=""),
+    host=OnHost(share=0.7, experts_share=0.47, copy_share=0.8, switch_s=30e-6, by_hand=(), note=""),
+)
 
 
 def machine_with(**said: Any) -> Machine:
-    return Machine(GPU, Kernels(evidence=""), Profile("x", "x"), ggml=KERNELS, **said)
+    return Machine(GPU, Kernels(evidence=""), Profile("x", "x"), ggml=KERNELS, parts=PARTS, **said)
 
 
 def time(kind: Any, flash: bool = True, host: float = 100e9, **fields: Any) -> tuple[float, float]:
@@ -144,12 +148,11 @@ def test_experts_of_the_host_are_read_slower() -> None:
 
 def test_launches_and_stages() -> None:
     assert [launched(10, rows, 1e-6, 3e-6) for rows in (1, 2, 100)] == pytest.approx([10e-6, 30e-6, 30e-6])
-    # 2e9 parameters a stage: 0.70 of four stages' time is work, sixteen ubatches take one and fifteen parts of 2.8.
-    assert pipelined(16, 4, 2e9) == pytest.approx(1 + 15 / 2.8)
-    assert pipelined(16, 4, 2e9 * exp(1)) == pytest.approx(1 + 15 / (4 * 0.54))
-    assert pipelined(16, 2, 30e9) == 16  # stages of a large model wait for each other
-    assert pipelined(1, 4, 2e9) == 1
-    # Never more than 0.80 of it, nor less than a quarter.
-    assert pipelined(16, 4, 1e8) == pytest.approx(1 + 15 / 3.2)
-    assert pipelined(16, 8, 2e11) == pytest.approx(1 + 15 / 2)
-    assert time("send", link_bytes=1e9, ranks=2) == (0.33e-3, 0)
+    # 0.70 of four stages' time is work: sixteen ubatches take one and fifteen parts of 2.8.
+    assert pipelined(16, 4, 0.7) == pytest.approx(1 + 15 / 2.8)
+    assert pipelined(16, 2, 0.4) == 16  # stages of a large model wait for each other
+    assert pipelined(1, 4, 0.7) == 1
+    # Halfway between 1 and e² billion parameters, as far as these, and no farther.
+    halfway = [busy_share(PARTS.split, size) for size in (1e8, 1e9, 1e9 * exp(1), 1e9 * exp(2), 1e12)]
+    assert halfway == pytest.approx([0.75, 0.75, 0.5, 0.25, 0.25])
+    assert time("send", link_bytes=1e9, ranks=2) == (0.4e-3, 0)
