@@ -51,6 +51,19 @@ def _on_host(deployed: Deployed) -> Iterator[Assumption]:
         yield Assumption(name="prefetched weights", value=what.host_bytes, why=why)
 
 
+def _launched(deployed: Deployed) -> Iterator[Assumption]:
+    """Steps that no graph covers."""
+    replica, asked = deployed.replica, deployed.question.workload
+    captured, most = replica.captured, max(asked.batch or 0, asked.concurrency or 0)
+    if captured is None or 0 < captured >= most:
+        return
+    where = f"above {captured} sequences no graph covers a step:" if captured else "without graphs"
+    each = float(eager_launches(replica.machine.profile, 1, int(replica.routed)))
+    span = "0.5 to 1.2" if replica.routed else "0.26 to 0.8"
+    why = f"{where} the host launches kernel by kernel: seconds of a layer at least; hosts took {span} ms"
+    yield Assumption(name="eager launches", value=each, why=why)
+
+
 def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
     """What a step's bytes and links took for granted; the lessons' step reads every expert."""
     found, deployment = [], deployed.deployment
@@ -63,11 +76,7 @@ def time_assumptions(deployed: Deployed) -> tuple[Assumption, ...]:
         found.append(Assumption(name="nodes", value=None, why=f"{left}: the slower link is used"))
     if deployed.engine.TIMED:
         found.extend(_on_host(deployed))
-    if deployment.enforce_eager and deployed.engine.TIMED:
-        each = float(eager_launches(deployed.replica.machine.profile, 1, int(routed)))
-        span = "0.5 to 1.2" if routed else "0.26 to 0.8"
-        why = f"without graphs the host launches kernel by kernel: seconds of a layer at least; hosts took {span} ms"
-        found.append(Assumption(name="eager launches", value=each, why=why))
+        found.extend(_launched(deployed))
     machine = deployed.replica.machine
     if deployed.engine.TIMED:
         found.extend(_judged(deployed))

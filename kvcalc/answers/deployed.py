@@ -161,7 +161,7 @@ class Deployed:
             cache_dtype=self.cache_dtype,
             budget=self.max_num_batched_tokens,
             ideal=not self.engine.TIMED,
-            eager=deployment.enforce_eager,
+            captured=0 if deployment.enforce_eager else self.engine.captured(self.gpu, deployment),
             offload_bytes=0 if self.prefetch else min(deployment.cpu_offload_bytes, self.weight_bytes_per_gpu),
             prefetch=self.prefetch,
             recv_interval=deployment.scheduler_recv_interval or 1,

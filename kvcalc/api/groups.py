@@ -58,6 +58,8 @@ class Engine(TypedDict, Generic[One], total=False):
     enable_lora: bool
     offline: bool
     enforce_eager: bool
+    max_cudagraph_capture_size: One
+    cuda_graph_max_bs: One
     scheduler_recv_interval: One
     num_speculative_tokens: One
     max_loras: One

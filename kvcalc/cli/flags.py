@@ -91,6 +91,13 @@ ENGINE = (
     Flag("enable_lora", ("--enable-lora",), None, "vLLM: one adapter, or --max-loras of them.", "Engine", kind="bool"),
     _switch("Engine", "offline", "--offline", "vLLM's LLM() instead of a server: it takes larger batches by default."),
     _switch("Engine", "enforce_eager", "--enforce-eager", "No CUDA graphs."),
+    _text(
+        "Engine",
+        "max_cudagraph_capture_size",
+        "--max-cudagraph-capture-size --cuda-graph-max-bs",
+        "N",
+        "The largest step with a graph: tokens in vLLM, sequences in SGLang.",
+    ),
     _text("Engine", "scheduler_recv_interval", "--scheduler-recv-interval", "N", "SGLang: steps between two looks."),
     _text("Engine", "num_speculative_tokens", "--num-speculative-tokens", "N", "Draft tokens per step."),
     _text("Engine", "max_loras", "--max-loras", "N", "LoRA adapters in memory."),

@@ -85,6 +85,10 @@ class Rules:
         """Whether `--cpu-offload-gb` copies a layer's weights to the GPU before it computes; else kernels read them."""
         return False
 
+    def captured(self, gpu: GpuSpec, deployment: Deployment) -> int | None:
+        """Sequences of the largest step that runs from a graph, where it matters to time; None: any."""
+        return None
+
     def plans_ahead(self, version: str | None) -> bool:
         """Whether the next step is planned while one runs; `version` None: the newest."""
         return False

@@ -34,6 +34,7 @@ OTHER_NAMES = {
     "pp-size": "pipeline_parallel_size", "dp": "data_parallel_size", "dp-size": "data_parallel_size",
     "ep": "enable_expert_parallel", "dcp": "decode_context_parallel_size", "q": "quantization",
     "context-length": "max_model_len", "c": "ctx_size", "np": "parallel", "max-running-requests": "max_num_seqs",
+    "cuda-graph-max-bs": "max_cudagraph_capture_size",
     "sc": "speculative_config", "ub": "ubatch_size", "fa": "flash_attn", "ngl": "n_gpu_layers", "ncmoe": "n_cpu_moe",
     "ctk": "cache_type_k", "ctv": "cache_type_v", "isl": "input_len", "osl": "output_len",
     "kv-cache-free-gpu-memory-fraction": "free_gpu_memory_fraction",

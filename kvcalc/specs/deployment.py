@@ -145,6 +145,8 @@ class Deployment(Layout):
     language_model_only: bool = False  # no vision and audio towers
     limit_mm_per_prompt: str | None = None  # image=0,video=0: a tower without items is not loaded
     enforce_eager: bool = False
+    # Of the largest step that is captured as a graph: tokens in vLLM, sequences in SGLang.
+    max_cudagraph_capture_size: Annotated[Sequences | None, count("--max-cudagraph-capture-size")] = None
     enable_dp_attention: bool = False  # SGLang: replicas of attention inside the tensor-parallel GPUs
     enable_chunked_prefill: bool = False  # TensorRT-LLM: prompts may take several steps; the others split them anyway
     attention_settled: bool = False  # no flag: the sizes above are those of a replica already

@@ -125,7 +125,9 @@ class Pass:
             return None
         value, machine = self.time_s, self.replica.machine
         timed: Timed = "prompt" if _none(self.step.decode) else "decode"
-        around = range_around(machine, self.replica.routed, timed, self.replica.knowledge)
+        launched = not is_array(self.launched) and self.launched > 0
+        known = "eager" if launched else self.replica.knowledge
+        around = range_around(machine, self.replica.routed, timed, known)
         # Nothing beats the data sheet: the range ends there. The value itself is never moved.
         low = least(value, greatest(around.low * value, self.bound_s))
         return Estimate(value, low, around.high * value)
@@ -164,10 +166,17 @@ class Pass:
         else:
             plain = self.without_prompts.sums
             whole = plain.total_s(profile) + prompt_time(sums - plain, profile)
-        if self.replica.eager:
-            # The host launches kernel by kernel, and a short kernel waits for its launch.
-            whole = greatest(whole, eager_launches(profile, sums.layers, sums.routed))
+        # Where the host launches kernel by kernel, a short kernel waits for its launch.
+        whole = greatest(whole, self.launched * eager_launches(profile, sums.layers, sums.routed))
         return self.beside_copies(whole)
+
+    @property
+    def launched(self) -> Quantity:
+        """1 where no graph covers the pass: none covers any, or its sequences are more than were captured; else 0."""
+        captured = self.replica.captured
+        if not captured:
+            return 0.0 if captured is None else 1.0
+        return (self.step.decode > captured) * 1.0
 
     def beside_copies(self, computing_s: Quantity) -> Quantity:
         """Seconds of so much computing where layers wait for weights that are fetched from the host."""

@@ -31,7 +31,7 @@ class Replica:
     cache_dtype: str = "bf16"
     budget: int = BATCHED_TOKENS
     ideal: bool = False
-    eager: bool = False  # kernels are launched one by one, not as a graph
+    captured: int | None = None  # sequences of the largest step that runs from a graph, 0: none does; None: any
     offload_bytes: int = 0  # of weights, per GPU, that stay in the host's memory
     prefetch: Prefetch | None = None  # layers whose weights are fetched from there ahead of their turn
     host: HostPart | None = None  # of llama.cpp's layers and experts, what stays with the CPU
@@ -97,7 +97,7 @@ class Replica:
         Weights that stay in the host's memory, all-reduces from node to node; launches without graphs by their hosts.
         """
         node = self.machine.gpus_per_node or self.machine.gpu.gpus_per_node
-        if self.eager:
+        if self.captured == 0:
             return "eager"
         if self.offload_bytes or self.prefetch or self.layout.tensor_parallel_size > node:
             return "judged"

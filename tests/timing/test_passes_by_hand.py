@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from kvcalc.catalog.models import load_model
@@ -27,7 +28,7 @@ def on(machine: Machine, name: str = "llama-3-8b", layout: Layout | None = None,
 
 
 def eager(replica: Replica) -> Replica:
-    return Replica(replica.model, replica.layout, replica.machine, eager=True)
+    return Replica(replica.model, replica.layout, replica.machine, captured=0)
 
 
 def test_what_the_engine_adds_by_what_is_in_the_step(machine: Make) -> None:
@@ -62,6 +63,20 @@ def test_without_graphs_each_layer_takes_a_launch_at_least(machine: Make) -> Non
     assert Pass(replica, DECODE).kernels_s == pytest.approx(0.32)
     fast = eager(on(machine(), eager_layer_s=1e-9))
     assert Pass(fast, DECODE).kernels_s == Pass(on(machine()), DECODE).kernels_s
+
+
+def test_a_step_above_the_captured_ones_is_launched(machine: Make) -> None:
+    one = on(machine(), eager_layer_s=0.01)
+    within, above = (
+        Pass(Replica(one.model, one.layout, one.machine, captured=captured), DECODE)
+        for captured in (int(DECODE.decode), int(DECODE.decode) - 1)
+    )
+    assert within.kernels_s == Pass(one, DECODE).kernels_s
+    assert above.kernels_s == pytest.approx(0.32)
+    many = DECODE._replace(decode=np.array([1.0, 64.0]))
+    assert Pass(above.replica, many).launched.tolist() == [0.0, 1.0]
+    assert above.estimate is not None
+    assert above.estimate.high == pytest.approx(1.75 * above.time_s)
 
 
 def test_the_lessons_mixed_step(machine: Make) -> None:

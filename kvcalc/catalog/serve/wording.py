@@ -15,6 +15,7 @@ PLAIN = (
     *("tensor_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size", "dtype", "quantization"),
     *("kv_cache_dtype", "mamba_ssm_cache_dtype", "max_model_len", "max_num_seqs", "max_num_batched_tokens"),
     *("block_size", "gpu_memory_utilization", "enforce_eager", *GIB_FIELDS),
+    "max_cudagraph_capture_size",
     *("language_model_only", "max_mamba_cache_size", "scheduler_recv_interval", "enable_dp_attention"),
     *("enable_chunked_prefill", "offload_group_size", "offload_num_in_group", "offload_prefetch_step"),
     *("num_gpu_blocks_override", "ctx_size", "parallel", "n_gpu_layers", "n_cpu_moe", "ubatch_size", "flash_attn"),

@@ -13,6 +13,7 @@ from kvcalc.engines.memory.data import gib_range, memory_constants, newer_than_r
 from kvcalc.engines.memory.links import interconnect
 from kvcalc.engines.memory.shape import ProfileShape
 from kvcalc.engines.memory.start import Start
+from kvcalc.engines.sglang.batches import batch_defaults
 from kvcalc.engines.sglang.rules import RULES
 from kvcalc.specs.base import Assumption
 from kvcalc.specs.deployment import Deployment
@@ -98,19 +99,6 @@ def _ranks(deployment: Deployment) -> int:
     """GPUs of one server: replicas of attention are inside it."""
     inside = deployment.data_parallel_size if deployment.enable_dp_attention else 1
     return deployment.tensor_parallel_size * deployment.pipeline_parallel_size * inside
-
-
-def batch_defaults(gpu: GpuSpec, deployment: Deployment, version: Version) -> tuple[int, int]:
-    """chunked_prefill_size and the largest batch that is captured as a graph.
-
-    Unit: tokens; sequences
-    """
-    for row in memory_constants("sglang")["batch"]:
-        if gpu.usable_memory_bytes < row["below"] * GIB and not ("until" in row and since(version, row["until"])):
-            wide = deployment.tensor_parallel_size >= 4
-            captured = 0 if deployment.enforce_eager else int(row["wide" if wide else "captured"])
-            return deployment.max_num_batched_tokens or int(row["prefill"]), captured
-    raise AssertionError("the last row holds for every GPU")
 
 
 def prefill_sizes(largest: int) -> list[int]:

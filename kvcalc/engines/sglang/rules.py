@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from kvcalc.engines.contract import Rules
 from kvcalc.engines.memory.data import memory_constants, version_of
+from kvcalc.engines.sglang.batches import batch_defaults
 from kvcalc.engines.sglang.settled import with_attention_replicas, with_sparse_cache, without_attention_replicas
 from kvcalc.specs.base import replace
 from kvcalc.specs.deployment import Deployment
@@ -23,6 +24,7 @@ class SgLang(Rules):
         "--tensor-parallel-size": "--tp-size",
         "--max-model-len": "--context-length",
         "--max-num-seqs": "--max-running-requests",
+        "--max-cudagraph-capture-size": "--cuda-graph-max-bs",
         "--gpu-memory-utilization": "--mem-fraction-static",
         "--kv-cache-dtype fp8": "--kv-cache-dtype fp8_e4m3",
     }
@@ -35,6 +37,13 @@ class SgLang(Rules):
     def copies_weights(self, version: str | None) -> bool:
         """OffloaderV1 in sglang/srt/utils/offloader.py calls each layer with copies of its weights."""
         return True
+
+    def captured(self, gpu: GpuSpec, deployment: Deployment) -> int | None:
+        """cuda_graph_max_bs, by default by the size of the card: 24 or 48 sequences on 24 GB.
+
+        Source: can_run in sglang/srt/model_executor/cuda_graph_runner.py
+        """
+        return batch_defaults(gpu, deployment, version_of("sglang", deployment.engine_version))[1]
 
     def plans_ahead(self, version: str | None) -> bool:
         """The overlap schedule is the default since 0.4."""

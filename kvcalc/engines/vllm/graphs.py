@@ -41,10 +41,12 @@ def graph_memory(
     if coarse:
         blackwell = interconnect(gpu) == "nvlink_blackwell" and since(settings.version, data["wide_since"])
         per_sequence = 2 * (1 + deployment.num_speculative_tokens)
-        largest = min(per_sequence * settings.sequences, 1024 if blackwell else 512, settings.batched_tokens)
+        usual = min(per_sequence * settings.sequences, 1024 if blackwell else 512)
+        largest = min(deployment.max_cudagraph_capture_size or usual, settings.batched_tokens)
         count = capture_sizes(largest, coarse) + capture_sizes(min(settings.sequences, largest), coarse)
     else:
-        count = capture_sizes(min(2 * settings.sequences, 512, settings.batched_tokens), coarse)
+        usual = min(2 * settings.sequences, 512)
+        count = capture_sizes(min(deployment.max_cudagraph_capture_size or usual, settings.batched_tokens), coarse)
     moe = data["moe"] if shape.moe else 0
     value = count / data["per_sizes"] * (data["base"] + data["per_layer"] * shape.layers + moe) * GIB
     first, last = data["v2_uncounted"]

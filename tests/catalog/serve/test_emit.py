@@ -41,6 +41,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "gpu_memory_utilization": st.one_of(st.none(), st.floats(0.01, 1).map(lambda share: round(share, 3))),
     "enable_prefix_caching": st.sampled_from([None, True, False]),
     "enforce_eager": st.booleans(),
+    "max_cudagraph_capture_size": st.sampled_from([None, 8]),
     "num_speculative_tokens": st.integers(0, 5),
     "max_loras": st.integers(0, 4),
     "kv_memory_bytes": st.one_of(st.none(), st.integers(1, 10**12)),

@@ -9,8 +9,9 @@ from kvcalc.catalog.gpus import load_gpu
 from kvcalc.engines import budget_of_start
 from kvcalc.engines.memory.budget import ByteRange
 from kvcalc.engines.memory.start import Start
+from kvcalc.engines.sglang.batches import batch_defaults
 from kvcalc.engines.sglang.capacity import cells
-from kvcalc.engines.sglang.memory import batch_defaults, prefill_sizes
+from kvcalc.engines.sglang.memory import prefill_sizes
 from kvcalc.specs.base import replace
 from kvcalc.specs.checked import checked
 from kvcalc.specs.deployment import Deployment
